@@ -164,6 +164,12 @@ enum { PROBES_MAX = 64 };
 
 static void begin_sampling(struct slot *);
 
+// The calling thread's number. Where a system call may kill the process, the libc's own note of it must do.
+static u64 number_of_thread(u64 pointer) {
+    if (!(quiet | cautious)) return (u64)system_call(SYS_gettid, 0, 0, 0, 0, 0, 0);
+    return shared->thread_number_at ? *(u32 *)(pointer + shared->thread_number_at) : 0;
+}
+
 RARE struct slot *claim_slot(struct place *place, u64 pointer) {
     u32 start = (u32)(pointer * 0x9E3779B97F4A7C15 >> (64 - SLOT_BITS));
     for (u32 i = 0; i < PROBES_MAX; i++) {
@@ -171,7 +177,7 @@ RARE struct slot *claim_slot(struct place *place, u64 pointer) {
         struct slot *slot = slot_at(place, index);
         u64 owner = 0;
         if (__atomic_compare_exchange_n(&slot->owner, &owner, pointer, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-            slot->tid = quiet | cautious ? 0 : (u64)system_call(SYS_gettid, 0, 0, 0, 0, 0, 0);
+            slot->tid = number_of_thread(pointer);
             slot->mark = LIVE | (u64)index << SLOT_SHIFT;
             // So that no block that a child has from its parent seems to be its own latest.
             slot->number = slot->first = place->generation % 4 << 30;

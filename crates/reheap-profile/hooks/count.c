@@ -142,6 +142,7 @@ static void record_block(struct slot *slot, const void *block, u64 size) {
     entry->tick = ticks_now();
     entry->number = (u32)slot->number;
     entry->block = slot->mark | sampled | size << SIZE_SHIFT;
+    keep_pace(slot);
     look_at_live(slot);
 }
 
@@ -220,14 +221,25 @@ RARE void trace_allocation(struct slot *slot, enum function function, const void
     trace_it(slot, traced_as[function], block, size, alignment);
 }
 
-// An alignment of 0: the function has none. Returns the block, so that the hook need not keep it meanwhile. The slot has
-// the hook's caller.
+// What a call asked for, and got. An alignment of 0: the function has none.
+struct allocation {
+    enum function function;
+    void *block;
+    u64 size, alignment;
+};
+
+// The slot has the hook's caller.
+static void note_call(struct slot *slot, struct allocation made) {
+    if (unlikely(trace)) trace_allocation(slot, made.function, made.block, made.size, made.alignment);
+    note_block(slot, made.block, made.size);
+    if (made.block && made.alignment) ADD(slot->alignments[(63 - (u32)__builtin_clzll(made.alignment)) % ALIGNMENTS], 1);
+    count_allocation(slot, made.function, made.block != NULL);
+}
+
+// Returns the block, so that the hook need not keep it meanwhile.
 static __attribute__((noinline)) void *note_allocation(struct slot *slot, enum function function, void *block, u64 size,
                                                        u64 alignment) {
-    if (unlikely(trace)) trace_allocation(slot, function, block, size, alignment);
-    note_block(slot, block, size);
-    if (block && alignment) ADD(slot->alignments[(63 - (u32)__builtin_clzll(alignment)) % ALIGNMENTS], 1);
-    count_allocation(slot, function, block != NULL);
+    note_call(slot, (struct allocation){function, block, size, alignment});
     is_now(slot, 0);
     return block;
 }
@@ -250,9 +262,8 @@ INLINE void note_life(struct slot *slot, struct entry entry, u32 allocations) {
     ADD(slot->frees, 1);
 }
 
-// A block that is about to be freed; 0 if it was not recorded.
-static int note_free(struct slot *slot, const void *block) {
-    struct entry entry = take_entry(block);
+// A block that is freed, as it was recorded; 0 if it was not.
+static int note_freed(struct slot *slot, const void *block, struct entry entry) {
     if (unlikely(!(entry.block & LIVE))) {
         ADD(slot->unknown_frees, 1);
         return 0;
@@ -268,9 +279,14 @@ static int note_free(struct slot *slot, const void *block) {
     }
     ADD(slot->freed.left, -size);
     note_life(slot, entry, allocations);
-    look_at_live(slot);
     if (unlikely(entry.block & SAMPLED)) sampled_is_freed(place_of(slot), block);
     return 1;
+}
+
+static int note_free(struct slot *slot, const void *block) {
+    int was_recorded = note_freed(slot, block, take_entry(block));
+    look_at_live(slot);
+    return was_recorded;
 }
 
 // What most frees need: a block of this thread that was not sampled, and nothing to do but to count. Otherwise 0, and

@@ -282,52 +282,37 @@ static void give_back_entry(const void *block, struct entry entry) {
     if (again) *again = entry;
 }
 
-struct allocation {
-    enum function function;
-    void *block;
-    u64 size, alignment;
-};
+// A realloc that gave no block.
+static void not_reallocated(struct slot *slot, void *old, struct entry entry, struct allocation made) {
+    if (unlikely(trace)) trace_allocation(slot, made.function, made.block, made.size, made.alignment);
+    ADD(slot->calls[made.function], 1);
+    give_back_entry(old, entry);
+    if (made.size != 0) {
+        ADD(slot->failed, 1);
+        return;
+    }
+    // glibc frees the block. musl and others give a block of no bytes, and do not come here.
+    ADD(slot->emptied, 1);
+    if (note_free(slot, old)) ADD(slot->calls[FREE], -1);
+}
 
-// What a call of realloc did with `old`, which was recorded as `entry` until then. Its new size is in `it`.
-static void reallocated(struct slot *slot, void *old, struct entry entry, struct allocation it) {
-    if (!old) {
-        (void)note_allocation(slot, it.function, it.block, it.size, it.alignment);
+// What a call of realloc did with `old`, which was recorded as `entry` until then: it allocated a block of the new size, and
+// freed the old one. So it counts wherever the new block is, as an allocator may have to move it or not.
+static void reallocated(struct slot *slot, void *old, struct entry entry, struct allocation made) {
+    if (old && !made.block) {
+        not_reallocated(slot, old, entry, made);
         return;
     }
-    if (unlikely(trace)) trace_allocation(slot, it.function, it.block, it.size, it.alignment);
-    ADD(slot->calls[it.function], 1);
-    if (!it.block) {
-        give_back_entry(old, entry);
-        if (it.size != 0) {
-            ADD(slot->failed, 1);
-            return;
-        }
-        // glibc frees the block. musl and others give a block of no bytes, and do not come here.
-        ADD(slot->emptied, 1);
-        if (note_free(slot, old)) ADD(slot->calls[FREE], -1);
-        return;
+    if (old) {
+        u64 before = size_of(entry.block);
+        ADD(slot->in_place, made.block == old);
+        ADD(slot->moved, made.block != old);
+        if (made.block != old) ADD(slot->copied_bytes, before < made.size ? before : made.size);
+        // The new block counts as allocated first, so that no old one seems to have been freed before the next allocation.
+        if (slot_of(entry.block) == number_of(slot)) entry.number--;
+        if (note_freed(slot, old, entry)) ADD(slot->calls[FREE], -1);
     }
-    u64 before = size_of(entry.block);
-    note_size(slot, it.block, it.size);
-    if (it.block == old) {
-        ADD(slot->in_place, 1);
-    } else {
-        ADD(slot->moved, 1);
-        ADD(slot->copied_bytes, before < it.size ? before : it.size);
-    }
-    if (!(entry.block & LIVE)) {
-        ADD(slot->unknown_frees, 1);
-    } else {
-        ADD(slot->freed.left, -before);
-        if (entry.block & SAMPLED) sampled_is_freed(place_of(slot), old);
-    }
-    record_block(slot, it.block, it.size);
-    // The block goes on living since its first allocation.
-    struct entry *recorded = find_entry(it.block);
-    if (recorded && entry.block & LIVE) {
-        recorded->tick = entry.tick;
-        recorded->number = entry.number;
-    }
+    note_call(slot, made);
 }
 
 #define REALLOCATED(slot, function, old, entry, block, size, alignment) \

@@ -4,7 +4,7 @@
 // It is one file without a name (memfd_create(2)), mapped whole: a child that was forked gets it from its parent, also
 // when it has closed all descriptors, changed its root or its user. Each process takes a place in it, and each thread of
 // the process a slot in that. All pages that nobody wrote to take no memory.
-#define MAGIC 0x3350706165686572 /* "reheapP3" */
+#define MAGIC 0x3450706165686572 /* "reheapP4" */
 
 enum {
     PLACES = 1024,            // processes at a time
@@ -43,7 +43,8 @@ struct header {
     u32 cautious;               // 1: see `cautious` in system.c
     u32 tracing;                // 1: each slot has a ring for its calls as well
     u64 places_taken;           // how often a process took a place
-    u64 unused[25];
+    u64 thread_number_at;       // where a thread's number is, from its thread pointer on; 0: not known
+    u64 unused[24];
     struct reheap_trace trace;
     u64 unused_behind[463];
     u32 programs_refused;       // that found no place below
@@ -83,6 +84,8 @@ struct slot {
     struct pair lived[TIMES * DISTANCES];
     struct pair large[SIZES - FINE_SIZES]; // requests of more than FINE_BYTES
     struct usable usable[SIZES];
+    u64 every;                  // mean distance to the next sampled stack: at least the header's
+    u64 pace_began, pace;       // how many stacks were sampled since that tick
 };
 _Static_assert(sizeof(struct slot) <= SLOT_BYTES, "a slot fits into its bytes");
 
@@ -162,6 +165,7 @@ AT(header, closed, 32);
 AT(header, taken, 40);
 AT(header, cautious, 4136);
 AT(header, tracing, 4140);
+AT(header, thread_number_at, 4152);
 AT(header, trace, 4352);
 AT(header, programs_refused, 8184);
 AT(header, programs, 8192);

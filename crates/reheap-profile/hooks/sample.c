@@ -2,6 +2,11 @@
 //
 // The distances are exponential, so each byte has the same chance, whatever the program's rhythm (a Poisson process). A
 // sampled stack goes into the ring of the process as it is: registers and the stack's upper end. reheap unwinds it.
+//
+// A stack takes some microseconds here and in reheap, and a program with large blocks would have one sampled at almost each
+// call. So a thread that samples too many doubles its mean distance, and halves it again later. Each sample says at which
+// distance it was taken, and stands for as much more. A distance depends only on what was sampled before, never on the
+// blocks that it decides about, so the estimates stay unbiased.
 
 enum { STACK_BYTES_MAX = CAPTURED_STACK_BYTES_MAX };
 
@@ -14,6 +19,7 @@ struct ring_record {
     u64 block, size;
     u64 registers[3];   // of the caller: program counter, stack pointer, frame pointer
     u64 stack_bytes;    // behind this record
+    u64 every;          // the mean distance at which this was sampled
 };
 
 // xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled").
@@ -40,9 +46,37 @@ static u64 distance(struct slot *slot, u64 mean) {
     return bytes + 1;
 }
 
+// Without a memory of how long ago the last sample was, the next may be drawn anew at any time.
+static void draw_next_sample(struct slot *slot) {
+    slot->sample_at = slot->every ? bytes_of(&slot->allocated) + distance(slot, slot->every) : UINT64_MAX;
+}
+
 static void begin_sampling(struct slot *slot) {
-    u64 every = shared->every;
-    slot->sample_at = every ? bytes_of(&slot->allocated) + distance(slot, every) : UINT64_MAX;
+    slot->every = shared->every;
+    draw_next_sample(slot);
+}
+
+enum {
+    PACE_TICKS = 64,       // 8 ms
+    PACE_SAMPLES_MAX = 16, // in that time, by one thread: 2,000 in a second
+    EVERY_LOG2_MAX = 40,
+};
+
+static void sample_less_often(struct slot *slot) {
+    slot->pace = 0;
+    if (!(slot->every >> EVERY_LOG2_MAX)) slot->every *= 2;
+}
+
+// Sees that few stacks were sampled lately. To be called between blocks.
+static void keep_pace(struct slot *slot) {
+    u64 now = __atomic_load_n(&shared->now, __ATOMIC_RELAXED);
+    if (likely(now - slot->pace_began < PACE_TICKS)) return;
+    if (slot->pace < PACE_SAMPLES_MAX / 4 && slot->every > shared->every) {
+        slot->every /= 2;
+        draw_next_sample(slot);
+    }
+    slot->pace = 0;
+    slot->pace_began = now;
 }
 
 // Room for a record, or NULL if reheap has not read enough of what is there.
@@ -92,7 +126,9 @@ static u32 bytes_of_stack(u64 from) {
 // Whether the stack was recorded.
 RARE int sample(struct slot *slot, const void *block, u64 size) {
     struct place *place = place_of(slot);
-    begin_sampling(slot);
+    u64 every = slot->every;
+    if (++slot->pace >= PACE_SAMPLES_MAX) sample_less_often(slot);
+    draw_next_sample(slot);
     if (__atomic_load_n(&shared->closed, __ATOMIC_RELAXED)) return 0;
     if (quiet) {
         lose_stack(place);
@@ -105,9 +141,12 @@ RARE int sample(struct slot *slot, const void *block, u64 size) {
     struct ring_record *record = reserve(place, bytes);
     if (!record) {
         lose_stack(place);
+        sample_less_often(slot);
+        draw_next_sample(slot);
         return 0;
     }
     record->bytes = bytes;
+    record->every = every;
     record->tick = (u32)__atomic_load_n(&shared->now, __ATOMIC_RELAXED);
     record->slot = number_of(slot);
     record->block = (u64)block;

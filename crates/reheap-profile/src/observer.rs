@@ -136,7 +136,7 @@ impl Observer {
     /// # Errors
     /// When the system gives no thread.
     pub fn new(recording: Recording) -> io::Result<Self> {
-        let sampler = recording.every().map(Sampler::start).transpose()?;
+        let sampler = recording.takes_samples().then(Sampler::start).transpose()?;
         Ok(Self {
             recording: Arc::new(recording),
             tracer: None,
@@ -366,7 +366,7 @@ impl Observer {
         let with_sites = |(number, mut process): (ProcessId, Process)| {
             process.sites = sites.remove(&number).unwrap_or_default();
             let allocated = Live {
-                blocks: process.counts.sizes.iter().map(|size| size.blocks).sum(),
+                blocks: process.counts.allocations,
                 bytes: process.counts.requested_bytes,
             };
             process.sites.limit(allocated, process.live_at_end);

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// The format that this version writes.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// What was seen of a command.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -24,7 +24,8 @@ pub struct Profile {
     pub seconds: f64,
     /// Why the watching ended.
     pub ending: Ending,
-    /// Mean distance between two sampled stacks, in allocated bytes; `None` if none were taken.
+    /// Mean distance between two sampled stacks, in allocated bytes; `None` if none were taken. Where a thread would sample
+    /// thousands in a second, the distance is longer for a while.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every_bytes: Option<u64>,
     /// In the order in which they began.
@@ -130,15 +131,19 @@ pub enum Access {
 }
 
 /// How often what was called, and for how many bytes.
+///
+/// One definition holds for all figures of a profile: a realloc of a block allocates a block of the new size and frees the
+/// old one, also where it stays in place. So blocks and bytes are the same, whether they are counted by size, by thread, by
+/// lifetime or by call site, and what is allocated less what is freed is live.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counts {
     /// Calls by name of the function, such as `malloc`.
     pub calls: BTreeMap<String, u64>,
-    /// Blocks that were allocated; a realloc that moved or grew a block is not one.
+    /// Blocks that were allocated.
     pub allocations: u64,
     /// Blocks that were freed.
     pub frees: u64,
-    /// Sum of the sizes that were asked for, with those of realloc.
+    /// Sum of the sizes that were asked for.
     pub requested_bytes: u64,
     /// Calls that returned no block although one was asked for.
     pub failed: u64,
@@ -151,7 +156,7 @@ pub struct Counts {
     /// Allocations by the alignment that was asked for; without malloc, calloc and realloc.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub alignments: BTreeMap<u64, u64>,
-    /// What realloc did.
+    /// What realloc did; its blocks are among the others.
     pub realloc: Realloc,
     /// How long blocks lived, of those that were freed, shortest first. Times are true to about a millisecond.
     pub lifetimes: Vec<LifetimeBucket>,
@@ -266,7 +271,8 @@ pub struct Point {
 /// What one thread did.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Thread {
-    /// The number of the thread, or of the first of several that had the same place in memory one after another.
+    /// The number of the thread, or of the first of several that had the same place in memory one after another; 0 if it is
+    /// not known.
     pub tid: u32,
     /// Its name, if it was seen while it ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -405,6 +411,8 @@ pub struct Site {
     pub allocated_blocks: f64,
     /// And their bytes.
     pub allocated_bytes: f64,
+    /// The standard error of that estimate.
+    pub allocated_bytes_error: f64,
     /// Of these: never freed.
     pub live_blocks: f64,
     /// See there.
@@ -432,6 +440,7 @@ mod tests {
             samples: 1,
             allocated_blocks: allocated,
             allocated_bytes: 100.0 * allocated,
+            allocated_bytes_error: 10.0,
             live_blocks: live,
             live_bytes: 100.0 * live,
         }

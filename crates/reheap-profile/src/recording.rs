@@ -29,7 +29,7 @@ const NAME: &str = "reheap-profile";
 /// Names the recording to the hooks of a preload.
 pub const VARIABLE: &str = "REHEAP_PROFILE";
 
-const MAGIC: u64 = u64::from_le_bytes(*b"reheapP3");
+const MAGIC: u64 = u64::from_le_bytes(*b"reheapP4");
 /// How many processes can be watched at a time.
 const PLACES: usize = 1024;
 const SLOTS: usize = 16384;
@@ -55,6 +55,7 @@ const REFUSED: usize = 36;
 const TAKEN: usize = 40;
 const CAUTIOUS: usize = 4136;
 const TRACING: usize = 4140;
+const THREAD_NUMBER_AT: usize = 4152;
 const TRACE: usize = 4352;
 const PROGRAMS_REFUSED: usize = 8184;
 const PROGRAMS: usize = 8192;
@@ -176,9 +177,9 @@ impl Recording {
         (HEADER_BYTES + PLACES * self.place_bytes) as u64
     }
 
-    /// Mean distance between two sampled stacks, in allocated bytes.
-    pub(crate) fn every(&self) -> Option<u64> {
-        Some(self.memory.load(EVERY)).filter(|every| *every > 0)
+    /// Whether stacks are sampled.
+    pub(crate) fn takes_samples(&self) -> bool {
+        self.memory.load(EVERY) > 0
     }
 
     /// Where the processes of a command find it, as long as this process runs.
@@ -206,8 +207,13 @@ impl Recording {
     }
 
     /// Tells the hooks in a program's code that nothing will show when the program limits its own system calls, so they
-    /// must make none once it runs.
-    pub fn be_cautious(&self) {
+    /// must make none once it runs. `thread_number_at` is where its libc keeps a thread's number, in bytes from the thread
+    /// pointer on, if that is known.
+    pub fn be_cautious(&self, thread_number_at: Option<u64>) {
+        let at = thread_number_at.unwrap_or(0);
+        self.memory
+            .word(THREAD_NUMBER_AT)
+            .store(at, Ordering::Relaxed);
         self.memory.half(CAUTIOUS).store(1, Ordering::Relaxed);
     }
 
@@ -501,6 +507,8 @@ pub(crate) enum Sample {
     Allocated {
         block: u64,
         size: u64,
+        /// The mean distance between two sampled stacks at that time, in allocated bytes.
+        every: u64,
         registers: [u64; 3],
         stack: Vec<u8>,
     },
@@ -520,11 +528,12 @@ impl Sample {
         let block = word(2)?;
         match kind {
             1 => {
-                let stack = record.get(64..)?;
+                let stack = record.get(72..)?;
                 let stack = stack.get(..word(7)? as usize).unwrap_or(stack);
                 Some(Self::Allocated {
                     block,
                     size: word(3)?,
+                    every: word(8)?,
                     registers: [word(4)?, word(5)?, word(6)?],
                     stack: stack.to_vec(),
                 })

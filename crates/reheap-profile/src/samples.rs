@@ -51,11 +51,11 @@ impl Sampler {
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub(crate) fn start(every: u64) -> io::Result<Self> {
+    pub(crate) fn start() -> io::Result<Self> {
         let (work, received) = mpsc::channel();
         let waiting = Arc::new(AtomicUsize::new(0));
         let of_thread = Arc::clone(&waiting);
-        let unwind = move || unwind(&received, every, &of_thread);
+        let unwind = move || unwind(&received, &of_thread);
         Ok(Self {
             work,
             waiting,
@@ -98,13 +98,13 @@ impl Sampler {
     }
 }
 
-fn unwind(work: &Receiver<Work>, every: u64, waiting: &AtomicUsize) -> HashMap<ProcessId, Sites> {
+fn unwind(work: &Receiver<Work>, waiting: &AtomicUsize) -> HashMap<ProcessId, Sites> {
     let mut all = All::default();
     for work in work {
         match work {
             Work::Samples(batch) => {
                 let samples = batch.samples.len();
-                all.take(batch, every);
+                all.take(batch);
                 waiting.fetch_sub(samples, Ordering::Relaxed);
             }
             Work::Ended(process) => all.end(process),
@@ -122,11 +122,11 @@ struct All {
 }
 
 impl All {
-    fn take(&mut self, batch: Batch, every: u64) {
+    fn take(&mut self, batch: Batch) {
         let sampled = self.running.entry(batch.process);
         let sampled = sampled.or_insert_with(|| Sampled::new(&mut self.modules, &batch));
         for sample in batch.samples {
-            sampled.add(&mut self.modules, sample, every);
+            sampled.add(&mut self.modules, sample);
         }
     }
 
@@ -165,11 +165,12 @@ impl Sampled {
         }
     }
 
-    fn add(&mut self, modules: &mut Modules, sample: Sample, every: u64) {
+    fn add(&mut self, modules: &mut Modules, sample: Sample) {
         match sample {
             Sample::Allocated {
                 block,
                 size,
+                every,
                 registers,
                 stack,
             } => {
@@ -206,6 +207,7 @@ mod tests {
             let allocated = Sample::Allocated {
                 block,
                 size,
+                every: 1000,
                 registers,
                 stack,
             };
@@ -215,7 +217,7 @@ mod tests {
                 maps: b"1000-2000 r-xp 00000000 00:00 0 [code]\n".to_vec(),
                 samples: vec![allocated],
             };
-            all.take(batch, 1000);
+            all.take(batch);
             all.end(process);
             all.end(process); // once more changes nothing
         }

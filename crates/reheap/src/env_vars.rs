@@ -14,7 +14,8 @@ pub(crate) const TUNING: &str = "REHEAP_TUNING";
 pub(crate) const MEMORY_FUNCTIONS: &str = "REHEAP_MEMORY_FUNCTIONS";
 /// `--keep-deepbind`, whatever its value: the preload itself reads it (`dlopen.c`), so it also works with `enable`.
 pub(crate) const KEEP_DEEPBIND: &str = "REHEAP_KEEP_DEEPBIND";
-/// The cache directory; without it `reheap` in [`cache_home`].
+/// The cache directory; without it `reheap` in [`cache_home`], and where that cannot be made `reheap-<user>` among the temporary
+/// files.
 pub(crate) const CACHE_DIR: &str = "REHEAP_CACHE_DIR";
 /// A directory of prebuilt allocators; without it `share/reheap` beside the directory of this program, if it is there.
 pub(crate) const PREBUILT: &str = "REHEAP_PREBUILT";
@@ -68,6 +69,11 @@ pub(crate) fn cache_home() -> Option<PathBuf> {
 fn is_root_of_this_system() -> bool {
     let is_roots = || std::fs::metadata(SYSTEM_CACHES).is_ok_and(|caches| caches.uid() == 0);
     rustix::process::geteuid().is_root() && is_roots()
+}
+
+/// The directory for temporary files.
+pub(crate) fn temporary_directory() -> PathBuf {
+    std::env::temp_dir()
 }
 
 /// The whole environment, for crates that may not read it themselves, without what another reheap has added for Cargo.

@@ -286,7 +286,7 @@ fn start_with_jumps(
     let hooks = fs::read(library).with_context(cannot)?;
     let hooks = HooksLibrary::parse(&hooks).with_context(cannot)?;
     if program.identity.stripped {
-        observer.recording().be_cautious();
+        observer.recording().be_cautious(located.thread_number_at);
     }
     let recording = observer.recording().path();
     let mut prepared = Ok(());

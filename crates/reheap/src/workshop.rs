@@ -22,6 +22,7 @@ use reheap_allocators::program::Program;
 use reheap_allocators::target::{Libc, Target};
 use reheap_allocators::trust::Distrusted;
 use reheap_allocators::upstream::{self, BuildError, Toolchain};
+use rustix::fs::Access;
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -423,7 +424,8 @@ impl Workshop {
             check_entry_of(&built)?;
             return Ok(built);
         }
-        Ok(library.build(target, &self.toolchain_for_glue(target)?, cache)?)
+        let built = library.build(target, &self.toolchain_for_glue(target)?, cache);
+        built.map_err(cannot_build)
     }
 
     /// The same, if there is a prebuilt one.
@@ -441,7 +443,8 @@ impl Workshop {
         if let Some(found) = self.find_prebuilt(|prebuilt| prebuilt.program(program, target))? {
             return Ok(found.path);
         }
-        Ok(program.build(target, &self.toolchain_for_glue(target)?, self.cache()?)?)
+        let built = program.build(target, &self.toolchain_for_glue(target)?, self.cache()?);
+        built.map_err(|error| cannot_build(error.into()))
     }
 
     /// Builds, and says so if it takes time.
@@ -532,13 +535,7 @@ fn no_compiler(reason: String, target: &Target) -> Failure {
 pub(crate) fn find_cache() -> anyhow::Result<Cache> {
     let cache = match env_vars::variable(env_vars::CACHE_DIR) {
         Some(directory) => Cache::at(std::path::absolute(directory)?),
-        None => env_vars::cache_home()
-            .map(|home| Cache::at(home.join("reheap")))
-            .ok_or_else(|| {
-                Failure::failed("cannot find a home directory to keep built allocators in").hint(
-                    format!("set a directory: {}=<directory>", env_vars::CACHE_DIR),
-                )
-            })?,
+        None => Cache::at(default_cache_directory()),
     };
     if cache.root().to_str().is_none() {
         let shown = cache.root().display();
@@ -549,6 +546,27 @@ pub(crate) fn find_cache() -> anyhow::Result<Cache> {
     }
     cache.check_trust().map_err(unusable_cache)?;
     Ok(cache)
+}
+
+/// The user's; or a temporary one where the user has no home that could hold it, as many users of services. Somebody may
+/// have made that one first, so it is trusted only as any other.
+fn default_cache_directory() -> PathBuf {
+    let below_home = env_vars::cache_home().map(|home| home.join("reheap"));
+    below_home
+        .filter(|root| can_be_there(root))
+        .unwrap_or_else(|| {
+            let user = rustix::process::geteuid();
+            env_vars::temporary_directory().join(format!("reheap-{user}"))
+        })
+}
+
+/// Whether a directory is there, or can be made.
+fn can_be_there(directory: &Path) -> bool {
+    let nearest = directory.ancestors().find(|above| above.exists());
+    nearest.is_some_and(|nearest| {
+        let access = Access::WRITE_OK | Access::EXEC_OK;
+        nearest == directory || nearest.is_dir() && rustix::fs::access(nearest, access).is_ok()
+    })
 }
 
 /// Checked before reheap announces a long build that would have nowhere to go.
@@ -570,6 +588,16 @@ pub(crate) fn unusable_cache(error: CacheError) -> Failure {
     match command {
         Some(command) => failure.hint(command).or(&another_cache()),
         None => failure.hint(another_cache()),
+    }
+}
+
+/// Why something of reheap's own could not be built.
+fn cannot_build(error: PreloadError) -> anyhow::Error {
+    match error {
+        PreloadError::Cache(error) | PreloadError::Build(BuildError::Cache(error)) => {
+            unusable_cache(error).into()
+        }
+        error => error.into(),
     }
 }
 

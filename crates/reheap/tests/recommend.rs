@@ -62,6 +62,17 @@ fn what_a_profile_says_is_told_below_the_recommendation() {
     let outcome = run(command.arg(&profile).args(words)).succeeded();
     let is_of_it = |line: &str| line.starts_with("  profile    ") && line.contains("never freed");
     assert!(outcome.stdout.lines().any(is_of_it), "{}", outcome.stdout);
+    let mut command = recommend("--rounds 1 --profile");
+    run(command.arg(&profile).args(["--", "sh", "-c", "echo more"]))
+        .succeeded()
+        .said(&["is of other arguments: sh -c 'echo done'"]);
+    let mut command = recommend("--rounds 1 --profile");
+    run(command.arg(&profile).args(["--", "sort", "/dev/null"]))
+        .ended_with(2)
+        .said(&[
+            "is of `sh`, not of `sort`",
+            "hint: profile the command: reheap profile -o <file> -- sort /dev/null",
+        ]);
     fs::write(&profile, "{}").unwrap();
     let mut command = recommend("--rounds 1 --profile");
     run(command.arg(&profile).args(words))

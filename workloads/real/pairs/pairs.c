@@ -1,4 +1,5 @@
-/* Pairs of malloc and free on each of some threads, and what a pair takes of a thread's CPU time.
+/* Pairs of malloc and free on each of some threads, and what a pair takes of a thread's CPU time. A thread has so many
+ * blocks at a time, and frees the oldest.
  *
  * In C, because it is linked in four ways: dynamic and static, glibc and musl.
  */
@@ -10,8 +11,9 @@
 #define THREADS_MAX 64
 #define SIZES 64
 #define SMALLEST 16
+#define BLOCKS_MAX 1000000
 
-static long pairs_per_thread;
+static long pairs_per_thread, blocks_per_thread;
 
 static double seconds_of_thread(void)
 {
@@ -23,13 +25,19 @@ static double seconds_of_thread(void)
 /* Writes the thread's seconds to where `seconds` points. */
 static void *make_pairs(void *seconds)
 {
+    void **blocks = calloc((size_t)blocks_per_thread, sizeof *blocks);
+    if (!blocks)
+        abort();
     double start = seconds_of_thread();
-    for (long i = 0; i < pairs_per_thread; i++) {
-        void *block = malloc(SMALLEST + (size_t)(i % SIZES));
-        __asm__ volatile("" : : "r"(block) : "memory"); /* or the compiler drops the pair */
-        free(block);
+    for (long i = 0, at = 0; i < pairs_per_thread; i++) {
+        free(blocks[at]);
+        blocks[at] = malloc(SMALLEST + (size_t)(i % SIZES));
+        at = at + 1 < blocks_per_thread ? at + 1 : 0;
     }
     *(double *)seconds = seconds_of_thread() - start;
+    for (long i = 0; i < blocks_per_thread; i++)
+        free(blocks[i]);
+    free(blocks);
     return NULL;
 }
 
@@ -37,8 +45,11 @@ int main(int argc, char **argv)
 {
     int threads = argc > 1 ? atoi(argv[1]) : 1;
     pairs_per_thread = argc > 2 ? atol(argv[2]) : 1000000;
-    if (threads < 1 || threads > THREADS_MAX || pairs_per_thread < 1) {
-        fprintf(stderr, "usage: pairs THREADS PAIRS, with 1 to %d threads\n", THREADS_MAX);
+    blocks_per_thread = argc > 3 ? atol(argv[3]) : 1;
+    if (threads < 1 || threads > THREADS_MAX || pairs_per_thread < 1 || blocks_per_thread < 1 ||
+        blocks_per_thread > BLOCKS_MAX) {
+        fprintf(stderr, "usage: pairs THREADS PAIRS [BLOCKS], with 1 to %d threads and 1 to %d blocks\n", THREADS_MAX,
+                BLOCKS_MAX);
         return 2;
     }
     pthread_t thread[THREADS_MAX];

@@ -45,10 +45,16 @@ pub(super) fn measure(session: &Session<'_>) -> Result<()> {
             &session.scratch(&name),
         ]);
         session.step(&format!("compiling {name}"), &mut cc)?;
-        let command = format!("{} {{threads}} {pairs}", session.scratch(&name));
+        let command = format!("{} {{threads}} {pairs} {{blocks}}", session.scratch(&name));
         let others = flags.is_empty() && compiler == "gcc";
         let mut arguments = profilers(session, &command, others);
-        arguments.extend(["--metric", METRIC, "-L", "threads=1,2"].map(String::from));
+        let parameters = ["-L", "threads=1,2", "-L", "blocks=1,10000"];
+        arguments.extend(
+            ["--metric", METRIC]
+                .into_iter()
+                .chain(parameters)
+                .map(String::from),
+        );
         session.bench(&name, &arguments, &[])?;
     }
     others_on_static(session)?;
@@ -222,6 +228,9 @@ fn table(
                     "{title}, {threads} thread{}",
                     if threads == "1" { "" } else { "s" }
                 );
+            }
+            if let Some(blocks) = benchmark.parameters.get("blocks").filter(|it| *it != "1") {
+                row[0] += &format!(", {blocks} blocks in use");
             }
             for name in &names {
                 row.push(cell(benchmark, name, of, shown).unwrap_or_default());

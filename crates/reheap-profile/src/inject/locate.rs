@@ -153,6 +153,8 @@ pub struct Located {
     pub functions: Vec<Function>,
     /// Functions of the family that the executable may have, but whose place nothing shows. Their calls stay uncounted.
     pub not_located: Vec<&'static str>,
+    /// Where its libc keeps a thread's number, in bytes from the thread pointer on; `None` where that is not known.
+    pub thread_number_at: Option<u64>,
     /// Calls of `free` by glibc's malloc itself; see [`Executable::own_frees`].
     pub(crate) own_frees: Vec<Call>,
     /// Where the program begins, in the file's own address space.
@@ -403,10 +405,21 @@ impl<'data, R: ReadRef<'data>> Executable<'data, R> {
             access,
             functions: located,
             not_located,
+            thread_number_at: self.thread_number_at(access, places.is_glibc),
             own_frees,
             entry: self.file.entry(),
             image: start.unwrap_or_default()..end.unwrap_or_default(),
         })
+    }
+
+    /// `tid` in `struct pthread`, which has been where it is for many years in both libcs (nptl/descr.h in glibc,
+    /// src/internal/pthread_impl.h in musl).
+    fn thread_number_at(&self, access: Access, is_glibc: bool) -> Option<u64> {
+        match (self.architecture, access) {
+            (Architecture::X86_64, _) if is_glibc => Some(0x2d0),
+            (Architecture::X86_64, Access::Marker | Access::Code) => Some(0x30),
+            _ => None,
+        }
     }
 
     /// The calls of `free` in glibc's `malloc.c`.

@@ -33,6 +33,12 @@ impl Weight {
             bytes: blocks * size as f64,
         }
     }
+
+    /// The variance of an estimate of bytes that one sample adds: (1 - p) (bytes / p)² for one that was sampled with
+    /// probability p (Horvitz and Thompson, 1952, for samples that are independent).
+    fn variance_of_bytes(self) -> f64 {
+        (1.0 - 1.0 / self.blocks).max(0.0) * self.bytes.powi(2)
+    }
 }
 
 impl std::ops::AddAssign for Weight {
@@ -57,6 +63,7 @@ pub struct SiteTable {
 struct Sums {
     samples: u64,
     allocated: Weight,
+    variance_of_bytes: f64,
     live: Weight,
 }
 
@@ -83,6 +90,7 @@ impl SiteTable {
         let sums = &mut self.sites[id.0 as usize].1;
         sums.samples += 1;
         sums.allocated += weight;
+        sums.variance_of_bytes += weight.variance_of_bytes();
         id
     }
 
@@ -120,6 +128,7 @@ impl SiteTable {
             let all = merged.entry(frames).or_default();
             all.samples += sums.samples;
             all.allocated += sums.allocated;
+            all.variance_of_bytes += sums.variance_of_bytes;
             all.live += sums.live;
         }
         let mut stacks: Vec<(Vec<&Frame>, Sums)> = merged.into_iter().collect();
@@ -145,6 +154,7 @@ fn numbered(stacks: Vec<(Vec<&Frame>, Sums)>) -> Sites {
             samples: sums.samples,
             allocated_blocks: sums.allocated.blocks,
             allocated_bytes: sums.allocated.bytes,
+            allocated_bytes_error: sums.variance_of_bytes.sqrt(),
             live_blocks: sums.live.blocks,
             live_bytes: sums.live.bytes,
         });

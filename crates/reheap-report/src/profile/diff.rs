@@ -236,13 +236,13 @@ impl Change {
 /// A call site is the same one if its function and module are: lines move with every edit.
 type Key<'a> = Option<(&'a str, Option<&'a str>)>;
 
-/// What is known of a call site in both profiles: bytes, blocks and samples of each.
+/// What is known of a call site in both profiles: bytes with their standard error, and blocks.
 #[derive(Default)]
 struct Both<'a> {
     frame: Option<&'a Frame>,
     bytes: [f64; 2],
+    bytes_error: [f64; 2],
     blocks: [f64; 2],
-    samples: [u64; 2],
 }
 
 fn changed_sites(old: &Whole<'_>, new: &Whole<'_>) -> Vec<SiteChange> {
@@ -258,7 +258,7 @@ fn changed_sites(old: &Whole<'_>, new: &Whole<'_>) -> Vec<SiteChange> {
             both.frame = site.frame;
             both.bytes[side] += site.bytes;
             both.blocks[side] += site.blocks;
-            both.samples[side] = both.samples[side].saturating_add(site.samples);
+            both.bytes_error[side] = both.bytes_error[side].hypot(site.bytes_error);
         }
     }
     let mut changed: Vec<Both<'_>> = all.into_values().filter(Both::is_beyond_chance).collect();
@@ -276,13 +276,9 @@ impl Both<'_> {
         (self.bytes[1] - self.bytes[0]).abs()
     }
 
-    /// The standard error of an estimate from n samples is the estimate by the square root of n.
     fn is_beyond_chance(&self) -> bool {
-        let variance = |side: usize| match self.samples[side] {
-            0 => 0.0,
-            samples => self.bytes[side].powi(2) / samples as f64,
-        };
-        self.change() > ERRORS * (variance(0) + variance(1)).sqrt()
+        let [old, new] = self.bytes_error;
+        self.change() > ERRORS * old.hypot(new)
     }
 
     fn told(&self) -> SiteChange {

@@ -7,7 +7,9 @@ use crate::profile::number::grouped;
 use crate::profile::shares;
 use crate::profile::whole::{Whole, calls, share};
 use reheap_bench::figures::{bytes, percent, seconds};
-use reheap_profile::profile::{Access, Ending, HUGE_BYTES, Point, Process, Profile, Unseen};
+use reheap_profile::profile::{
+    Access, Ending, HUGE_BYTES, Point, Process, Profile, Thread, Unseen,
+};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
@@ -234,7 +236,7 @@ fn reallocated(whole: &Whole<'_>) -> Option<String> {
         return None;
     }
     Some(format!(
-        "{} stayed in place, {} moved ({} copied)",
+        "{} stayed in place, {} moved ({} copied); each counts as a new block",
         blocks(realloc.in_place),
         grouped(realloc.moved),
         bytes(realloc.copied_bytes as f64)
@@ -375,6 +377,16 @@ pub(crate) fn process_name(process: &Process) -> String {
     let name = process.name.as_deref().map(Cow::Borrowed);
     let name = name.unwrap_or_else(|| file.to_string_lossy());
     format!("{} {name}", process.pid)
+}
+
+/// How a thread is called in a table: its number and its name, as far as they are known.
+pub(crate) fn thread_name(thread: &Thread) -> String {
+    let number = match thread.tid {
+        0 => "?".to_owned(),
+        number => number.to_string(),
+    };
+    let name = thread.name.as_deref().unwrap_or("");
+    format!("{number} {name}")
 }
 
 /// The figures of a process in a table: name of the column and text.

@@ -36,8 +36,9 @@ pub fn html(profile: &Profile, file: Option<&str>) -> String {
     let stacks = Stacks::of(&whole);
     let sampled = match profile.every_bytes {
         Some(every) => format!(
-            "From {} sampled stacks, one every {} on average; figures are estimates.",
-            grouped(histogram::sum(stacks.stacks.iter().map(|it| it.samples))),
+            "Estimates from {} sampled stacks: one every {} on average, and fewer where a thread would sample thousands in a \
+             second.",
+            grouped(stacks.samples()),
             histogram::short_bytes(every)
         ),
         None => String::new(),
@@ -317,11 +318,7 @@ fn threads(whole: &Whole<'_>) -> Option<Table> {
         .iter()
         .take(ROWS_MAX)
         .map(|(process, thread)| TableRow {
-            name: cut(&format!(
-                "{} {}",
-                thread.tid,
-                thread.name.as_deref().unwrap_or("")
-            )),
+            name: cut(&facts::thread_name(thread)),
             below: match several {
                 true => format!("process {}", process.pid),
                 false => String::new(),

@@ -121,6 +121,7 @@ fn check_site(site: &Site, frames: usize) -> Result<(), ReadError> {
     for figure in [
         site.allocated_blocks,
         site.allocated_bytes,
+        site.allocated_bytes_error,
         site.live_blocks,
         site.live_bytes,
     ] {

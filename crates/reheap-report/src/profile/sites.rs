@@ -3,6 +3,7 @@
 //! The innermost frames of most stacks are the same: `operator new`, `alloc::vec::Vec::push`. A table of these would
 //! say nothing, so a call site is called after the innermost function that is not of a language's own library.
 
+use crate::profile::histogram::sum;
 use crate::profile::whole::Whole;
 use reheap_profile::profile::{Frame, Site};
 use std::collections::{BTreeMap, HashMap};
@@ -101,6 +102,11 @@ impl<'a> Stacks<'a> {
         self.stacks.iter().map(|it| it.allocated_bytes).sum()
     }
 
+    /// How many samples all estimates are from.
+    pub(crate) fn samples(&self) -> u64 {
+        sum(self.stacks.iter().map(|stack| stack.samples))
+    }
+
     pub(crate) fn frame(&self, place: u32) -> &'a Frame {
         self.frames[place as usize]
     }
@@ -120,6 +126,7 @@ impl<'a> Stacks<'a> {
                     samples: 0,
                     blocks: 0.0,
                     bytes: 0.0,
+                    bytes_error: 0.0,
                     live_bytes: 0.0,
                 });
                 sites.len() - 1
@@ -128,6 +135,7 @@ impl<'a> Stacks<'a> {
             site.samples = site.samples.saturating_add(stack.samples);
             site.blocks += stack.allocated_blocks;
             site.bytes += stack.allocated_bytes;
+            site.bytes_error = site.bytes_error.hypot(stack.allocated_bytes_error);
             site.live_bytes += stack.live_bytes;
         }
         sites.sort_by(|one, other| other.bytes.total_cmp(&one.bytes));
@@ -153,6 +161,7 @@ fn add(sum: &mut Site, more: &Site) {
     sum.samples = sum.samples.saturating_add(more.samples);
     sum.allocated_blocks += more.allocated_blocks;
     sum.allocated_bytes += more.allocated_bytes;
+    sum.allocated_bytes_error = sum.allocated_bytes_error.hypot(more.allocated_bytes_error);
     sum.live_blocks += more.live_blocks;
     sum.live_bytes += more.live_bytes;
 }
@@ -167,6 +176,8 @@ pub(crate) struct CallSite<'a> {
     pub(crate) samples: u64,
     pub(crate) blocks: f64,
     pub(crate) bytes: f64,
+    /// The standard error of `bytes`.
+    pub(crate) bytes_error: f64,
     pub(crate) live_bytes: f64,
 }
 

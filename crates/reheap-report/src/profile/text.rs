@@ -138,10 +138,10 @@ impl Text {
         let shown = &whole.threads[..whole.threads.len().min(self.rows.threads)];
         let several = whole.profile.processes.len() > 1;
         let name = |(process, thread): &(&Process, &Thread)| {
-            let name = thread.name.as_deref().unwrap_or("");
+            let name = facts::thread_name(thread);
             match several {
-                true => format!("{} {name} (process {})", thread.tid, process.pid),
-                false => format!("{} {name}", thread.tid),
+                true => format!("{name} (process {})", process.pid),
+                false => name,
             }
         };
         let column = |figure: fn(&Thread) -> String| {
@@ -183,8 +183,12 @@ impl Text {
             ),
         ];
         let columns: Vec<(&str, Vec<String>)> = columns;
+        let heading = format!(
+            "call site, estimated from {} stacks",
+            grouped(stacks.samples())
+        );
         self.screen
-            .table("call site", shown.iter().map(site_name).collect(), columns);
+            .table(&heading, shown.iter().map(site_name).collect(), columns);
         self.screen.others(sites.len() - shown.len(), "call site");
         self.screen.gap();
     }

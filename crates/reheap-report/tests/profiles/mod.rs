@@ -285,6 +285,7 @@ fn sites() -> Sites {
         samples,
         allocated_blocks: blocks,
         allocated_bytes: samples as f64 * 524_288.0,
+        allocated_bytes_error: (samples as f64).sqrt() * 524_288.0,
         live_blocks: live,
         live_bytes: live * 392.0,
     };
@@ -539,6 +540,7 @@ pub fn hour() -> Profile {
             samples: 3,
             allocated_blocks: f64::from(at % 977),
             allocated_bytes: f64::from(at % 977) * 1_000.0,
+            allocated_bytes_error: 500.0,
             live_blocks: 1.0,
             live_bytes: 1_000.0,
         })

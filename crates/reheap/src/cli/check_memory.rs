@@ -34,12 +34,7 @@ pub(crate) struct CheckMemoryArguments {
     #[arg(long)]
     json: bool,
     /// The command to check; what it prints is not shown
-    #[arg(
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        required = true,
-        value_name = "COMMAND"
-    )]
+    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 

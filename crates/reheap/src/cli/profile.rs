@@ -6,6 +6,7 @@ use crate::profiling::{self, Plan, Profiled, Subject};
 use crate::ui::{self, Failure};
 use crate::workshop::{Network, Workshop};
 use anyhow::Context as _;
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use reheap_profile::profile::{Ending, Profile};
 use reheap_report::profile::{self as report, By, Threshold};
 use std::collections::BTreeSet;
@@ -29,28 +30,30 @@ const DIFF_EXAMPLES: &str = "Example:
 /// How long a running process is watched.
 const SECONDS: f64 = 10.0;
 
+const STANDARD_OUTPUT: &str = "/dev/stdout";
+
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct ProfileArguments {
     #[command(subcommand)]
     subcommand: Option<Subcommand>,
-    /// Write the profile to this file, as JSON
-    #[arg(short, long, value_name = "FILE")]
+    /// Write the profile to this file, as JSON; without a file, or with -, to standard output
+    #[arg(short, long, visible_alias = "json", value_name = "FILE", value_parser = destination(), num_args = 0..=1, default_missing_value = "-")]
     output: Option<PathBuf>,
     /// Write it as a page for a browser
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = destination())]
     html: Option<PathBuf>,
     /// Write it for pprof: call sites with allocated and live memory
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = destination())]
     pprof: Option<PathBuf>,
     /// Write it as folded stacks, with bytes, for flame graphs
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = destination())]
     folded: Option<PathBuf>,
     /// Write it for the Firefox Profiler
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = destination())]
     firefox: Option<PathBuf>,
     /// Write it as valgrind's DHAT does, for its viewer
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = destination())]
     dhat: Option<PathBuf>,
     /// Record every call in this file, for `reheap replay`, `bench` and `recommend`
     #[arg(long, value_name = "FILE")]
@@ -76,7 +79,6 @@ pub(crate) struct ProfileArguments {
     /// The command to profile
     #[arg(
         trailing_var_arg = true,
-        allow_hyphen_values = true,
         required_unless_present = "pid",
         value_name = "COMMAND"
     )]
@@ -102,6 +104,14 @@ struct DiffArguments {
     /// Show all figures and call sites
     #[arg(short, long)]
     verbose: bool,
+}
+
+/// A file to write; `-` is standard output.
+fn destination() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().map(|path| match path.to_str() {
+        Some("-") => STANDARD_OUTPUT.into(),
+        _ => path,
+    })
 }
 
 /// Makes a file of a profile.
@@ -162,7 +172,7 @@ impl ProfileArguments {
     /// The profile's file, as the user would name it again.
     fn file(&self) -> Option<String> {
         let path = self.output.as_ref()?;
-        Some(path.display().to_string())
+        (path != Path::new(STANDARD_OUTPUT)).then(|| path.display().to_string())
     }
 
     /// What is violated, or cannot be checked.

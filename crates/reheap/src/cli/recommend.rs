@@ -23,8 +23,8 @@ use reheap_bench::overview::Overview;
 use reheap_bench::recommend::{self, Advice, Goal, Wish};
 use reheap_bench::results::Role;
 use reheap_report::profile::Verdict;
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub(crate) const EXAMPLES: &str = "Examples:\n  \
@@ -89,8 +89,6 @@ pub(crate) fn run(arguments: &RecommendArguments) -> anyhow::Result<ExitCode> {
     let server = arguments.server.check()?;
     let workshop = Workshop::new(Network::AsConfigured);
     let replay = arguments.trace.prepare()?;
-    let profile = arguments.profile.as_deref().map(super::profile::read);
-    let verdict = profile.transpose()?.map(|profile| Verdict::of(&profile));
     let words = match (&server, &replay) {
         (Some(server), _) => server.words.clone(),
         (None, Some(replay)) => replay.words(&workshop)?,
@@ -100,6 +98,8 @@ pub(crate) fn run(arguments: &RecommendArguments) -> anyhow::Result<ExitCode> {
         let failure = Failure::usage("there is no command to recommend an allocator for");
         return Err(failure.hint("reheap recommend -- COMMAND").into());
     }
+    let profile = arguments.profile.as_deref();
+    let verdict = profile.map(|path| verdict_of(path, &words)).transpose()?;
     let name = match &replay {
         Some(replay) => replay.name.clone(),
         None => super::bench::shown(&words, &[]),
@@ -123,6 +123,32 @@ pub(crate) fn run(arguments: &RecommendArguments) -> anyhow::Result<ExitCode> {
         first: verdict.as_ref().and_then(to_try_first),
     };
     recommend(&search, verdict.as_ref(), &commands, &outputs)
+}
+
+/// What a profile says, which must be of the program that is measured.
+fn verdict_of(path: &Path, words: &[OsString]) -> anyhow::Result<Verdict> {
+    let profile = super::profile::read(path)?;
+    let shown = path.display();
+    let file_name = |word: &OsStr| Path::new(word).file_name().map(OsStr::to_owned);
+    let profiled = profile.command.first().map(OsStr::new);
+    if profiled.and_then(file_name) != file_name(&words[0]) {
+        let profiled = profiled.unwrap_or_default().display();
+        let text = format!(
+            "the profile `{shown}` is of `{profiled}`, not of `{}`",
+            words[0].display()
+        );
+        let command = shell_words::join(words.iter().map(|word| word.to_string_lossy()));
+        let hint = format!("profile the command: reheap profile -o <file> -- {command}");
+        return Err(Failure::usage(text).hint(hint).into());
+    }
+    let is_whole_command = profile.command.iter().map(OsStr::new).eq(words);
+    if !is_whole_command {
+        let command = of_file(&profile.command);
+        ui::note(&format!(
+            "warning: the profile `{shown}` is of other arguments: {command}"
+        ));
+    }
+    Ok(Verdict::of(&profile))
 }
 
 /// A command that a trace names: whoever made the trace chose its words.

@@ -1,0 +1,22 @@
+// Four threads that allocate, each of which prints its number.
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static void *row(void *strokes) {
+    printf("%ld\n", syscall(SYS_gettid));
+    for (long i = 0; i < (long)strokes; i++) {
+        void *volatile oar = malloc((size_t)i + 1);
+        free(oar);
+    }
+    return NULL;
+}
+
+int main(void) {
+    pthread_t crew[3];
+    for (long i = 0; i < 3; i++) pthread_create(&crew[i], NULL, row, (void *)(100 * (i + 1)));
+    for (int i = 0; i < 3; i++) pthread_join(crew[i], NULL);
+    row((void *)1000);
+}
