@@ -27,11 +27,11 @@ fn what_was_written_is_read_back() {
 
 #[test]
 fn a_file_of_a_newer_reheap_is_refused_with_both_formats() {
-    let newer = to_json(&profiles::usual()).replacen("\"format\": 1", "\"format\": 7", 1);
+    let newer = to_json(&profiles::usual()).replacen("\"format\": 2", "\"format\": 7", 1);
     let refused = from_json(&newer).unwrap_err().to_string();
     assert_eq!(
         refused,
-        "reheap 0.1.0 wrote it in format 7, and this reheap reads format 1"
+        "reheap 0.1.0 wrote it in format 7, and this reheap reads format 2"
     );
 }
 

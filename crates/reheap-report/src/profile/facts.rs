@@ -236,8 +236,8 @@ fn reallocated(whole: &Whole<'_>) -> Option<String> {
         return None;
     }
     Some(format!(
-        "{} stayed in place, {} moved ({} copied); each counts as a new block",
-        blocks(realloc.in_place),
+        "{} in place, {} moved ({} copied); each counts as a new block",
+        grouped(realloc.in_place),
         grouped(realloc.moved),
         bytes(realloc.copied_bytes as f64)
     ))

@@ -21,30 +21,67 @@ impl Random {
     }
 }
 
-/// Samples blocks as a hook does, and adds up what the samples stand for.
-fn simulated(sizes: &[u64], blocks: usize, every: u64, random: &mut Random) -> Weight {
+const EVERY: u64 = 4096;
+
+/// Samples blocks as a hook does, and adds up what the samples stand for. `every_after` gives the mean distance after a
+/// block that was sampled or not.
+fn simulated(
+    sizes: &[u64],
+    blocks: usize,
+    random: &mut Random,
+    mut every_after: impl FnMut(bool) -> u64,
+) -> Weight {
     let mut sum = Weight::default();
+    let mut every = EVERY;
     let mut left = random.distance(every);
     for block in 0..blocks {
         let size = sizes[block % sizes.len()];
         left -= size as f64;
-        if left <= 0.0 {
+        let is_sampled = left <= 0.0;
+        if is_sampled {
             sum += Weight::of_sample(size, every);
+        }
+        let next = every_after(is_sampled);
+        if is_sampled || next != every {
+            every = next;
             left = random.distance(every);
         }
     }
     sum
 }
 
+/// Doubles the distance after each fourth sample, and halves it after 40 blocks without four.
+fn limited() -> impl FnMut(bool) -> u64 {
+    let (mut every, mut samples, mut blocks) = (EVERY, 0, 0);
+    move |is_sampled| {
+        samples += u32::from(is_sampled);
+        blocks += 1;
+        if samples == 4 {
+            (every, samples, blocks) = (every * 2, 0, 0);
+        } else if blocks == 40 {
+            (every, samples, blocks) = ((every / 2).max(EVERY), 0, 0);
+        }
+        every
+    }
+}
+
 #[test]
 fn samples_stand_for_as_many_blocks_and_bytes_as_there_were() {
-    const EVERY: u64 = 4096;
+    assert_unbiased(|| |_| EVERY);
+}
+
+#[test]
+fn samples_at_longer_distances_stand_for_as_many_more() {
+    assert_unbiased(limited);
+}
+
+fn assert_unbiased<F: FnMut(bool) -> u64>(every_after: impl Fn() -> F) {
     const BLOCKS: usize = 3_000;
     let sizes = [16, 100, 1000, 4096, 10_000, 200_000];
     for some in [&sizes[..1], &sizes[1..3], &sizes] {
         let mut random = Random(0x9E37_79B9_7F4A_7C15);
         let runs: Vec<Weight> = (0..400)
-            .map(|_| simulated(some, BLOCKS, EVERY, &mut random))
+            .map(|_| simulated(some, BLOCKS, &mut random, every_after()))
             .collect();
         let bytes: u64 = (0..BLOCKS).map(|block| some[block % some.len()]).sum();
         for (values, truth) in [

@@ -8,8 +8,11 @@
 static void *row(void *strokes) {
     printf("%ld\n", syscall(SYS_gettid));
     for (long i = 0; i < (long)strokes; i++) {
-        void *volatile oar = malloc((size_t)i + 1);
+        void *volatile oar = i % 2 ? malloc((size_t)i + 1) : calloc((size_t)i + 1, 2);
+        oar = realloc(oar, (size_t)i + 100);
+        void *volatile rope = aligned_alloc(64, 128);
         free(oar);
+        free(rope);
     }
     return NULL;
 }
