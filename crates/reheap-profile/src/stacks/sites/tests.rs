@@ -50,14 +50,14 @@ fn simulated(
     sum
 }
 
-/// Doubles the distance after each fourth sample, and halves it after 40 blocks without four.
+/// Doubles the distance after each fourth sample, up to eightfold, and halves it after 40 blocks without four.
 fn limited() -> impl FnMut(bool) -> u64 {
     let (mut every, mut samples, mut blocks) = (EVERY, 0, 0);
     move |is_sampled| {
         samples += u32::from(is_sampled);
         blocks += 1;
         if samples == 4 {
-            (every, samples, blocks) = (every * 2, 0, 0);
+            (every, samples, blocks) = ((every * 2).min(8 * EVERY), 0, 0);
         } else if blocks == 40 {
             (every, samples, blocks) = ((every / 2).max(EVERY), 0, 0);
         }
@@ -80,7 +80,7 @@ fn assert_unbiased<F: FnMut(bool) -> u64>(every_after: impl Fn() -> F) {
     let sizes = [16, 100, 1000, 4096, 10_000, 200_000];
     for some in [&sizes[..1], &sizes[1..3], &sizes] {
         let mut random = Random(0x9E37_79B9_7F4A_7C15);
-        let runs: Vec<Weight> = (0..400)
+        let runs: Vec<Weight> = (0..1000)
             .map(|_| simulated(some, BLOCKS, &mut random, every_after()))
             .collect();
         let bytes: u64 = (0..BLOCKS).map(|block| some[block % some.len()]).sum();
