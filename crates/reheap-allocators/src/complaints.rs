@@ -152,7 +152,7 @@ impl Complaints {
                     "chunks in smallbin corrupted",
                     "corrupted unsorted chunks",
                     "double free detected in tcache 2",
-                    "invalid next size (fast)",
+                    "invalid |next size (fast)",
                     "invalid next size (normal)",
                     "invalid pointer",
                     "invalid size",
@@ -164,7 +164,7 @@ impl Complaints {
             Messages {
                 beginning: "malloc(): ",
                 then: &[
-                    "corrupted top size",
+                    "corrupted |top size",
                     "corrupted unsorted chunks",
                     "corrupted unsorted chunks 2",
                     "corrupted unsorted chunks 3",
@@ -174,7 +174,7 @@ impl Complaints {
                     "largebin double linked list corrupted (bk)",
                     "largebin double linked list corrupted (nextsize)",
                     "memory corruption",
-                    "memory corruption (fast)",
+                    "memory corrup|tion (fast)",
                     "mismatching next->prev_size (unsorted)",
                     "smallbin double linked list corrupted",
                     "unaligned fastbin chunk detected",

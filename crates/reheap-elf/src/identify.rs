@@ -12,6 +12,7 @@ mod code;
 mod findings;
 mod hazards;
 mod image;
+mod masked;
 mod members;
 mod protections;
 mod roles;

@@ -55,8 +55,14 @@ fn a_static_musl_program_has_mallocng_even_when_stripped() {
     assert_eq!(stripped.libc.name, LibcName::Musl);
     assert_eq!(stripped.malloc.provider, allocator("musl-mallocng"));
     assert_eq!(stripped.malloc.confidence, Some(Confidence::Likely));
-    let evidence = Evidence::Table("the table of size classes".to_owned());
-    assert_eq!(stripped.allocators[0].evidence, [evidence]);
+    let shown = stripped.allocators[0].evidence.iter();
+    let shown: Vec<String> = shown.map(ToString::to_string).collect();
+    let expected = [
+        "the table of size classes",
+        "code: the largest size and the threshold of its malloc in one function",
+    ];
+    assert_eq!(shown, expected);
+    assert_eq!(stripped.allocators[0].confidence, Confidence::Certain);
 }
 
 #[test]

@@ -286,6 +286,45 @@ fn a_program_that_never_allocates_is_no_error() {
     run(&mut Command::new(sources.path("a"))).ended_with(7);
 }
 
+/// Rounds a size up as musl's malloc does, so it contains musl's table.
+const ROUND_UP: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+static const unsigned short classes[] = {
+    1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 18, 20, 25, 31, 36, 42, 50, 63, 72, 84, 102, 127, 146, 170, 204, 255, 292,
+    340, 409, 511, 584, 682, 818, 1023, 1169, 1364, 1637, 2047, 2340, 2730, 3276, 4095, 4680, 5460, 6552, 8191,
+};
+int main(int argc, char **argv) {
+    unsigned units = argc > 1 ? atoi(argv[1]) : 100, class = 0;
+    while (classes[class] < units) class++;
+    unsigned *rounded = malloc(sizeof *rounded);
+    *rounded = classes[class];
+    printf("%u\n", *rounded);
+    free(rounded);
+}
+"#;
+
+#[test]
+fn a_table_of_musls_malloc_in_a_program_is_not_taken_for_its_code() {
+    let sources = Sources::new(&[
+        ("a.c", ROUND_UP),
+        (
+            "never.c",
+            &ROUND_UP
+                .replace("malloc(sizeof *rounded)", "&units")
+                .replace("free(rounded);", ""),
+        ),
+    ]);
+    for options in ["-O2", "-O2 -s"] {
+        run(&mut sources.reheap(&format!("cc {options} a.c -o a"))).succeeded();
+        let program = sources.path("a");
+        assert_eq!(allocator_in(&program), "mimalloc");
+        assert_eq!(prints(&program), "102\n");
+        run(&mut sources.reheap(&format!("cc {options} never.c -o never"))).succeeded();
+        assert_eq!(prints(&sources.path("never")), "102\n");
+    }
+}
+
 #[test]
 fn what_the_compiler_says_and_its_exit_code_pass_through() {
     let sources = Sources::new(&[("bad.c", "int main(void) { return nonsense; }")]);

@@ -343,7 +343,7 @@ pub(super) const JEMALLOC: Recipe = Recipe {
         library: "lib/libjemalloc_pic.a",
         evidence: Evidence {
             present: &[
-                "5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8",
+                "5.3.1-0-|g81034ce1f1373e37dc865038e1bc8eeecf559ce8",
                 "<jemall|oc>: ",
             ],
             absent: &["Failed assertion"],

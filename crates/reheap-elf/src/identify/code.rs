@@ -5,6 +5,7 @@
 //! segment can look like either. The patterns here make that rare, and a single instruction is never enough.
 
 use super::image::Image;
+use super::masked::{Masked, masked};
 use crate::error::ElfError;
 use memchr::memmem;
 use object::elf;
@@ -115,39 +116,113 @@ fn compared_pages(word: u32) -> Option<u64> {
     (is_compare && is_page_size).then_some(bytes)
 }
 
+/// Two numbers in x86 code, the second one soon after the first.
+struct Pair {
+    first: &'static [u8],
+    second: &'static [u8],
+    distance_bytes: usize,
+}
+
+impl Pair {
+    fn is_in(&self, image: &Image<'_>) -> Result<bool, ElfError> {
+        // A program has the first one in a few places. A hostile file could have it everywhere.
+        const PLACES_MAX: usize = 10_000;
+        let first = memmem::Finder::new(self.first);
+        let second = memmem::Finder::new(self.second);
+        let around = (8, self.distance_bytes as u64);
+        let mut is_there = false;
+        for range in &image.code {
+            let mut places_seen = 0;
+            image.view().walk(range.clone(), around, &mut |piece| {
+                let masked = Masked::of(&piece.bytes[piece.own.start..]);
+                let code = masked.bytes();
+                let own_bytes = piece.own.end - piece.own.start;
+                let places = first.find_iter(code).take_while(|place| *place < own_bytes);
+                for place in places.take(PLACES_MAX - places_seen) {
+                    places_seen += 1;
+                    let after = &code[place..code.len().min(place + self.distance_bytes)];
+                    is_there |= second.find(after).is_some();
+                }
+            })?;
+        }
+        Ok(is_there)
+    }
+}
+
 /// What shows rpmalloc 1.4 in x86-64 code. It contains barely any text of its own.
 ///
 /// When it starts, it calls `sysconf(_SC_PAGESIZE)`. Soon after it computes how many blocks fit into a span: 64 KiB
 /// less a header of 128 bytes. GCC and Clang put both constants into the same function from -O2 on, and Clang also at
 /// -Os. None of about 700 other programs and libraries had both together.
 pub(super) fn rpmalloc(image: &Image<'_>) -> Result<Option<&'static str>, ElfError> {
-    const ASK_PAGE_SIZE: [u8; 5] = [0xbf, 30, 0, 0, 0]; // mov edi, 30
-    const SPAN_WITHOUT_HEADER: [u8; 4] = ((64 << 10) - 128_u32).to_le_bytes();
-    const NEAR: usize = 1200;
-    // A program asks in a few places. A hostile file could make every fifth byte such a place.
-    const ASKS_MAX: usize = 10_000;
-    if image.machine() != elf::EM_X86_64 {
-        return Ok(None);
+    const PAIR: Pair = Pair {
+        first: masked!(&[0xbf, 30, 0, 0, 0]), // mov edi, 30
+        second: masked!(&((64 << 10) - 128_u32).to_le_bytes()),
+        distance_bytes: 1200,
+    };
+    let is_there = image.machine() == elf::EM_X86_64 && PAIR.is_in(image)?;
+    Ok(is_there.then_some("the page size and the size of a span less its header in one function"))
+}
+
+/// What shows musl's mallocng beside its table of size classes, which any program may contain.
+///
+/// Its `malloc` begins with two comparisons of its argument: with the largest size there can be (`PTRDIFF_MAX - 4096`)
+/// and with `MMAP_THRESHOLD`, 131052. Each is a limit that belongs to the group above or below it, as compilers like.
+/// Only known sections count: in a segment, a whole program that another one has as data may look like code.
+pub(super) fn mallocng(image: &Image<'_>) -> Result<Option<&'static str>, ElfError> {
+    const NEAR_BYTES: usize = 128;
+    const THRESHOLDS: [&[u8]; 2] = [
+        masked!(&131_051_u32.to_le_bytes()),
+        masked!(&131_052_u32.to_le_bytes()),
+    ];
+    // Without the first byte, which is fe or ff.
+    let largest = match image.machine() {
+        elf::EM_X86_64 => masked!(&[0xef, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f]),
+        elf::EM_386 => masked!(&[0xef, 0xff, 0x7f]),
+        _ => &[],
+    };
+    let mut is_there = false;
+    if image.code_is_exact && largest.is_empty() {
+        is_there = has_mallocng_limits(image)?;
+    } else if image.code_is_exact {
+        for threshold in THRESHOLDS {
+            let pair = Pair {
+                first: largest,
+                second: threshold,
+                distance_bytes: NEAR_BYTES,
+            };
+            is_there |= pair.is_in(image)?;
+        }
     }
-    let asks = memmem::Finder::new(&ASK_PAGE_SIZE);
-    let computes = memmem::Finder::new(&SPAN_WITHOUT_HEADER);
-    let mut shows_it = false;
-    for range in &image.code {
-        let mut asked = 0;
-        image
-            .view()
-            .walk(range.clone(), (8, NEAR as u64), &mut |piece| {
-                let code = &piece.bytes[piece.own.start..];
-                let own_bytes = piece.own.end - piece.own.start;
-                let places = asks.find_iter(code).take_while(|place| *place < own_bytes);
-                for place in places.take(ASKS_MAX - asked) {
-                    asked += 1;
-                    let after = &code[place..code.len().min(place + NEAR)];
-                    shows_it |= computes.find(after).is_some();
-                }
-            })?;
-    }
-    Ok(shows_it.then_some("the page size and the size of a span less its header in one function"))
+    Ok(is_there.then_some("the largest size and the threshold of its malloc in one function"))
+}
+
+/// The limits of [`mallocng`] in AArch64 code.
+fn has_mallocng_limits(image: &Image<'_>) -> Result<bool, ElfError> {
+    let mut is_there = false;
+    for_each_words(image, &mut |words, own| {
+        for index in own.filter(|&index| is_largest_size(words[index])) {
+            let near = &words[index..words.len().min(index + WORDS_AROUND as usize)];
+            let has = |is_wanted: fn(u32) -> bool| near.iter().any(|&word| is_wanted(word));
+            is_there |= has(is_low_threshold) && has(is_high_threshold);
+        }
+    })?;
+    Ok(is_there)
+}
+
+/// `mov xN, #-4097` or `#-4098`, which loses its highest bit next.
+fn is_largest_size(word: u32) -> bool {
+    matches!(word & !0x1f, 0x9282_0000 | 0x9282_0020)
+}
+
+/// `mov wN, #0xffeb` or `#0xffec`, or with xN.
+fn is_low_threshold(word: u32) -> bool {
+    matches!(word & 0x7fff_ffe0, 0x529f_fd60 | 0x529f_fd80)
+}
+
+/// `movk wN, #1, lsl #16`, or with xN.
+fn is_high_threshold(word: u32) -> bool {
+    word & 0x7fff_ffe0 == 0x72a0_0020
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::code;
 use super::image::{Image, Place, Symbol};
+use super::masked::Masked;
 use super::signatures::{self, Detail, Pattern, SIGNATURES, SymbolMeaning};
 use super::{Confidence, Evidence, protections};
 use crate::error::ElfError;
@@ -82,7 +83,10 @@ pub(super) struct RustSymbols {
 pub(super) struct Findings {
     pub(super) allocators: BTreeMap<&'static str, Sighting>,
     pub(super) libcs: BTreeMap<&'static str, Sighting>,
+    /// Of the libc that defines its version as a symbol.
     pub(super) libc_version: Option<String>,
+    /// Of the banner that glibc prints.
+    pub(super) glibc_version: Option<String>,
     libc_versions_read: usize,
     pub(super) has_libc_start: bool,
     pub(super) malloc_places: BTreeSet<Place>,
@@ -156,14 +160,25 @@ impl Findings {
             let sighting = self.allocators.entry(signatures::RPMALLOC).or_default();
             sighting.add(Evidence::Code(what.to_owned()), Confidence::Likely);
         }
+        if let Some(sighting) = self.allocators.get_mut(signatures::MALLOCNG)
+            && let Some(what) = code::mallocng(image)?
+        {
+            sighting.add(Evidence::Code(what.to_owned()), Confidence::Certain);
+        }
         Ok(())
+    }
+
+    /// Whether more than a hint shows an allocator.
+    pub(super) fn shows(&self, allocator: &'static str) -> bool {
+        let sighting = self.allocators.get(allocator);
+        sighting.is_some_and(|sighting| sighting.confidence >= Some(Confidence::Likely))
     }
 
     /// Adds the matches that begin in a piece. The search continues after the last one, as in one long text.
     fn add_piece(&mut self, piece: &Piece<'_>, search: &signatures::Search, next: &mut u64) {
         let start = next.saturating_sub(piece.offset) as usize;
         let start = start.max(piece.own.start);
-        for (pattern, found) in search.all(piece.bytes, start) {
+        for (pattern, found) in search.all(&Masked::of(piece.bytes), start) {
             if found.start >= piece.own.end {
                 return;
             }
@@ -322,7 +337,7 @@ impl Findings {
             Pattern::Table(allocator, what) => {
                 let evidence = Evidence::Table(what.to_owned());
                 let sighting = self.allocators.entry(allocator).or_default();
-                sighting.add(evidence, Confidence::Certain);
+                sighting.add(evidence, Confidence::Likely);
             }
             Pattern::Detail(allocator, detail) if begins_a_literal => {
                 self.add_detail(allocator, detail)
@@ -338,12 +353,21 @@ impl Findings {
                 sighting.version = version.or(sighting.version.take());
             }
             Pattern::GoBuildInfo => {
+                let info = &memory[found.start..];
+                // Programs that read Go's executables contain the beginning too.
+                let confidence = match is_go_build_info(info) {
+                    true => Confidence::Likely,
+                    false => Confidence::Possible,
+                };
+                let text = String::from_utf8_lossy(&memory[found.start + 1..found.end]);
+                let evidence = Evidence::Text(text.trim_start().to_owned());
                 let sighting = self.allocators.entry(signatures::GO).or_default();
-                sighting.add(
-                    Evidence::Text("Go buildinf:".to_owned()),
-                    Confidence::Certain,
-                );
-                sighting.version = go_version(&memory[found.start..]).or(sighting.version.take());
+                sighting.add(evidence, confidence);
+                sighting.version = go_version(info).or(sighting.version.take());
+            }
+            Pattern::GoFunction => {
+                let sighting = self.allocators.entry(signatures::GO).or_default();
+                sighting.add(text(), Confidence::Possible);
             }
             Pattern::RustLibrary => {
                 let commit = memory.get(found.end..found.end + 40);
@@ -368,7 +392,7 @@ impl Findings {
             .entry("glibc")
             .or_default()
             .add(evidence, Confidence::Likely);
-        self.libc_version = self.libc_version.take().or(version);
+        self.glibc_version = self.glibc_version.take().or(version);
     }
 
     /// `5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8`: what jemalloc calls `JEMALLOC_VERSION`.
@@ -393,6 +417,11 @@ impl Findings {
             sighting.version = Some(number.to_owned());
         }
     }
+}
+
+/// Whether the size of an address and the flags follow Go's magic.
+fn is_go_build_info(info: &[u8]) -> bool {
+    matches!(info.get(14..16), Some([4 | 8, 0..=3]))
 }
 
 /// Go's `buildinfo`: 16 bytes of magic and flags, 16 that are no longer used, then the length and text of the version.
@@ -456,7 +485,7 @@ mod tests {
         let version_of = |text: &[u8]| {
             let mut findings = Findings::default();
             let search = signatures::search(text.len() as u64);
-            for (pattern, found) in search.all(text, 0) {
+            for (pattern, found) in search.all(&Masked::of(text), 0) {
                 findings.add_match(pattern, text, found);
             }
             findings

@@ -121,7 +121,7 @@ fn libc_of_file(kind: Kind, image: &Image<'_>, findings: &Findings) -> Libc {
         .as_ref()
         .is_some_and(|soname| soname.starts_with(b"libc.so"));
     if is_the_libc && libc.version.is_none() {
-        libc.version = findings.libc_version.clone().map(LibcVersion::Exactly);
+        libc.version = version_inside(findings, libc.name);
     }
     libc
 }
@@ -201,7 +201,7 @@ fn libc_inside(kind: Kind, image: &Image<'_>, findings: &Findings) -> Libc {
     }
     let is_static = matches!(kind, Kind::Static | Kind::StaticPie);
     let shows_no_start = image.symbol_table == super::SymbolTable::Full && !findings.has_libc_start;
-    let is_go = findings.allocators.contains_key(GO);
+    let is_go = findings.shows(GO);
     let (name, (confidence, evidence)) = match musl.0.cmp(&glibc.0) {
         std::cmp::Ordering::Greater => (LibcName::Musl, musl),
         std::cmp::Ordering::Less => (LibcName::Glibc, glibc),
@@ -213,20 +213,29 @@ fn libc_inside(kind: Kind, image: &Image<'_>, findings: &Findings) -> Libc {
         }
         std::cmp::Ordering::Equal => (LibcName::Unknown, (None, Vec::new())),
     };
-    let version = findings
-        .libc_version
-        .clone()
-        .map(LibcVersion::Exactly)
-        .or_else(|| {
-            let is_mallocng = name == LibcName::Musl && findings.allocators.contains_key(MALLOCNG);
-            is_mallocng.then(|| LibcVersion::AtLeast(FIRST_MALLOCNG.to_owned()))
-        });
+    let version = version_inside(findings, name).or_else(|| {
+        let is_mallocng = name == LibcName::Musl && findings.allocators.contains_key(MALLOCNG);
+        is_mallocng.then(|| LibcVersion::AtLeast(FIRST_MALLOCNG.to_owned()))
+    });
     Libc {
         name,
-        version: version.filter(|_| matches!(name, LibcName::Musl | LibcName::Glibc)),
+        version,
         confidence,
         evidence,
     }
+}
+
+/// The version that the libc in the file has of itself.
+fn version_inside(findings: &Findings, name: LibcName) -> Option<LibcVersion> {
+    let version = match name {
+        LibcName::Musl => findings.libc_version.as_ref(),
+        LibcName::Glibc => findings
+            .glibc_version
+            .as_ref()
+            .or(findings.libc_version.as_ref()),
+        LibcName::Bionic | LibcName::None | LibcName::Unknown => None,
+    };
+    version.cloned().map(LibcVersion::Exactly)
 }
 
 /// glibc's start code carries it; musl's does not.
@@ -313,10 +322,10 @@ impl Question<'_> {
         if !self.findings.malloc_places.is_empty() {
             return self.inside();
         }
-        if self.found(GO) {
-            return go();
+        if let Some(go) = self.go() {
+            return go;
         }
-        if self.findings.is_packed {
+        if self.findings.is_packed && self.allocators.is_empty() {
             return unknown("it is packed with UPX; unpack it with `upx -d` first");
         }
         if self.symbol_table == super::SymbolTable::Full {
@@ -411,8 +420,8 @@ impl Question<'_> {
                 );
             }
         }
-        if self.found(GO) && !self.findings.malloc_is_needed {
-            return go();
+        if let Some(go) = self.go().filter(|_| !self.findings.malloc_is_needed) {
+            return go;
         }
         let reason = "it defines no malloc and needs no library of an allocator that reheap knows";
         verdict(Provider::SharedLibc, Confidence::Likely, reason)
@@ -480,10 +489,15 @@ impl Question<'_> {
         }
     }
 
-    fn found(&self, name: &str) -> bool {
-        self.allocators
-            .iter()
-            .any(|allocator| allocator.name == name)
+    fn go(&self) -> Option<MallocVerdict> {
+        let mut allocators = self.allocators.iter();
+        let go =
+            allocators.find(|found| found.name == GO && found.confidence >= Confidence::Likely)?;
+        let provider = Provider::Allocator {
+            name: GO.to_owned(),
+        };
+        let reason = "Go code allocates from the heap of its own runtime";
+        Some(verdict(provider, go.confidence, reason))
     }
 
     fn names(&self) -> String {
@@ -523,17 +537,6 @@ fn nobody() -> MallocVerdict {
     )
 }
 
-fn go() -> MallocVerdict {
-    let provider = Provider::Allocator {
-        name: GO.to_owned(),
-    };
-    verdict(
-        provider,
-        Confidence::Certain,
-        "Go code allocates from the heap of its own runtime",
-    )
-}
-
 /// Lets the marker speak for the allocator that it names.
 pub(super) fn add_marker(allocators: &mut Vec<FoundAllocator>, marker: &MarkerIdentity) {
     let said = &marker.marker;
@@ -558,6 +561,10 @@ pub(super) fn add_marker(allocators: &mut Vec<FoundAllocator>, marker: &MarkerId
     let found = &mut allocators[index];
     found.name.clone_from(&said.allocator);
     found.version = Some(said.allocator_version.clone());
+    // reheap puts no debug builds in, so the text that shows one is somebody else's.
+    found
+        .variant
+        .take_if(|variant| *variant == signatures::DEBUG);
     found.confidence = Confidence::Certain;
     found.evidence.insert(0, evidence);
     allocators[..=index].rotate_right(1);

@@ -80,9 +80,11 @@ pub(crate) fn of_executable(path: &Path, choice: &Choice, hints: Hints) -> anyho
         }
     };
     if let (Seen::Marker(_), Some(stock)) = (&seen, stock) {
+        let evidence: Vec<String> = stock.evidence.iter().map(ToString::to_string).collect();
         let text = format!(
             "`{shown}` has only a part of {}: {}",
-            stock.name, stock.evidence[0]
+            stock.name,
+            evidence.join(", ")
         );
         return Err(Failure::failed(text).into());
     }
