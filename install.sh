@@ -159,6 +159,8 @@ put_in_place() {
     remove_listed "$scratch/gone"
     cp "$scratch/files" "$scratch/list"
     mv -f "$scratch/list" "$list"
+    # Directories of an earlier installation may be closed to others.
+    chmod -R a+rX "$prefix/share/reheap"
 }
 
 main() {
@@ -188,6 +190,8 @@ main() {
     fi
     from=${from%/}
     list=$prefix/share/reheap/installed-files
+    # What root installs is for everybody, whatever root's umask is.
+    umask 022
     [ "$action" = install ] || [ -d "$prefix" ] || fail "there is no \`$prefix\`"
     mkdir -p "$prefix" || fail "cannot make the directory \`$prefix\`" "name another with --prefix"
     scratch=$(mktemp -d "$prefix/.reheap-XXXXXX") || fail "cannot write in \`$prefix\`" "name another with --prefix"

@@ -4,6 +4,7 @@ use crate::env_vars;
 use crate::ui::Failure;
 use reheap_allocators::prebuilt::{MANIFEST, Prebuilt, PrebuiltError};
 use reheap_allocators::trust::{Distrusted, Trust};
+use std::io::ErrorKind::{NotADirectory, NotFound};
 use std::path::{Path, PathBuf};
 
 /// From the directory with the program to the files of its package.
@@ -45,9 +46,12 @@ fn of_package() -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
     let program = program.canonicalize().ok()?;
     let directory = program.parent()?.join(BESIDE_PROGRAM);
-    // A directory without a manifest is somebody else's.
-    let is_ours = directory.join(MANIFEST).symlink_metadata().is_ok();
-    is_ours.then(|| directory.canonicalize().unwrap_or(directory))
+    // A directory without a manifest is somebody else's. If nobody may look, opening it says so.
+    let is_absent = directory
+        .join(MANIFEST)
+        .symlink_metadata()
+        .is_err_and(|error| matches!(error.kind(), NotFound | NotADirectory));
+    (!is_absent).then(|| directory.canonicalize().unwrap_or(directory))
 }
 
 fn hint_about(distrusted: &Distrusted) -> String {

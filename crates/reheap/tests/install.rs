@@ -7,6 +7,7 @@ mod common;
 use common::{Outcome, run};
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -155,6 +156,34 @@ fn what_is_installed_runs_and_is_removed_again_with_nothing_else() {
     .succeeded();
     assert_eq!(files(&prefix), ["./share/man/man1/other.1"]);
     assert!(!prefix.join("bin").exists());
+}
+
+#[test]
+fn what_is_installed_is_for_everybody_whatever_the_umask_is() {
+    let release = Release::new(
+        "0.1.0",
+        &["share/reheap/manifest.json", "share/reheap/preloads/a/b.so"],
+    );
+    let server = Server::start(release.directory.path());
+    let directory = tempfile::tempdir().unwrap();
+    for (umask, earlier) in [("027", false), ("077", false), ("077", true)] {
+        let prefix = directory.path().join(format!("{umask}-{earlier}"));
+        if earlier {
+            // What an installation with that umask used to leave.
+            let closed = prefix.join("share/reheap/preloads");
+            fs::create_dir_all(&closed).unwrap();
+            fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
+        }
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../install.sh");
+        let line = format!("umask {umask}; exec sh \"$@\"");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &line, "sh", script, "--from", &server.address]);
+        run(shell.arg("--prefix").arg(&prefix)).succeeded();
+        let closed = "( -type d ! -perm -755 ) -o ( -type f ! -perm -644 )";
+        let mut find = Command::new("find");
+        find.arg(&prefix).args(closed.split(' '));
+        assert_eq!(run(&mut find).succeeded().stdout, "", "{umask}");
+    }
 }
 
 #[test]

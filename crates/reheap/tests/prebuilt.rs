@@ -222,6 +222,29 @@ fn a_file_that_is_not_as_the_manifest_says_is_refused_by_name_although_another_c
 }
 
 #[test]
+fn files_of_the_package_that_may_not_be_read_are_an_error_and_not_their_absence() {
+    let package = Installed::new();
+    let closed = package.path("share/reheap");
+    let open_to_all = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(package.path(""), open_to_all).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o600)).unwrap();
+    let mut command = Command::new(package.path("bin/reheap"));
+    if rustix::process::geteuid().is_root() {
+        command = Command::new("setpriv");
+        command
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+            .arg(package.path("bin/reheap"));
+    }
+    run(command.arg("list").current_dir("/"))
+        .ended_with(1)
+        .said(&[
+            &format!("cannot use the prebuilt files of `{}", closed.display()),
+            "Permission denied",
+            "hint: install reheap again",
+        ]);
+}
+
+#[test]
 fn the_environment_must_name_a_directory_of_prebuilt_files() {
     let empty = tempfile::tempdir().unwrap();
     let manifest = empty.path().join("manifest.json");
