@@ -22,7 +22,7 @@ use crate::findings::main_quantity;
 use crate::memory_limit::MemoryLimit;
 use crate::outlook::ExpectedEnd;
 use crate::race;
-use crate::results::{Benchmark, Ending, Role, Run};
+use crate::results::{Benchmark, Ending, Outcome, Role, Run};
 use crate::rounds::{self, Schedule};
 use crate::run::{Finished, Launcher, RunError};
 use first_runs::FirstRuns;
@@ -40,7 +40,7 @@ use std::time::Duration;
 ///
 /// # Errors
 /// If a command cannot be started, if the baseline is a server that does not get ready, if the memory limit cannot be
-/// set, or if the time is not enough for one candidate.
+/// set, if the time is not enough for one candidate, or if the baseline succeeds only once.
 pub fn measure(
     launcher: &Launcher,
     plan: &Plan,
@@ -56,6 +56,7 @@ pub fn measure(
         plan,
         last_looked: Duration::ZERO,
         latest: Vec::new(),
+        baseline_worked: false,
         benchmark: plan.without_runs(),
     };
     measuring.benchmark.ended = match measuring.all() {
@@ -77,6 +78,8 @@ struct Measuring<'a> {
     last_looked: Duration,
     /// How long the latest run of each variant took; none for those that do not run any more.
     latest: Vec<Option<Duration>>,
+    /// Whether the first run of the baseline succeeded.
+    baseline_worked: bool,
     benchmark: Benchmark,
 }
 
@@ -100,6 +103,7 @@ impl Measuring<'_> {
             .filter(|&&place| self.latest[place].is_some());
         let (end, candidates) = (self.expected_end(0, None), running.count());
         self.runner.watch.rounds_begin(&end, candidates);
+        self.baseline_worked = field.baseline_succeeded;
         self.rounds()
     }
 
@@ -114,6 +118,9 @@ impl Measuring<'_> {
             }
             let order = orders.next().expect("there is no end to the orders");
             self.round(round, &order)?;
+            if self.baseline_worked && round == 0 {
+                self.refuse_what_works_once()?;
+            }
             if is_raced && race::is_look(&self.benchmark, round + 1) && self.race(round + 1) {
                 return Ok(Ending::Decided);
             }
@@ -134,6 +141,24 @@ impl Measuring<'_> {
             self.keep(variant, round, position, began, run.finished);
         }
         Ok(())
+    }
+
+    /// Refuses a baseline whose runs of the first round, its own and its copy's, all fail.
+    fn refuse_what_works_once(&self) -> Result<(), MeasureError> {
+        let variants = self.benchmark.variants.iter();
+        let runs = variants
+            .filter(|variant| variant.role != Role::Candidate)
+            .flat_map(|variant| &variant.runs);
+        let failures: Option<Vec<i32>> = runs
+            .map(|run| match run.outcome {
+                Outcome::Exited(code) if code != 0 => Some(code),
+                _ => None,
+            })
+            .collect();
+        match failures.as_deref() {
+            Some([code, ..]) => Err(MeasureError::WorksOnce(*code)),
+            _ => Ok(()),
+        }
     }
 
     /// A run that hangs must not use up more than the time once more.

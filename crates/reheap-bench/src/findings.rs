@@ -60,6 +60,12 @@ impl<'a> Findings<'a> {
         self.analyses.iter().find(|it| it.quantity == *quantity)
     }
 
+    /// That no difference can be told from chance, if there were too few rounds for that.
+    pub fn few_rounds(&self) -> Option<&Warning> {
+        let is_few = |warning: &&Warning| matches!(warning, Warning::FewRounds { .. });
+        self.warnings.iter().find(is_few)
+    }
+
     /// How a variant compares with the baseline in a quantity.
     pub fn comparison(&self, quantity: &Quantity, variant: usize) -> Option<&Comparison> {
         self.analysis(quantity)?.comparison(variant)

@@ -27,10 +27,20 @@ pub fn rounds_needed(candidates: usize) -> usize {
 const FIRST_RUN_SHARE: u32 = 6;
 const FIRST_RUN_TIMES: u32 = 10;
 
+/// What part of the time that the user gave a measurement gets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Share {
+    /// What the user gave.
+    pub given: Duration,
+    /// The part, above 0 and up to 1.
+    pub part: f64,
+}
+
 /// What is known of the time before the first round.
 #[derive(Clone, Debug)]
 pub struct Outlook {
     budget: Duration,
+    share: Share,
     /// The first run of the baseline, which runs twice in each round.
     baseline: Duration,
     /// The first runs of the candidates.
@@ -56,13 +66,16 @@ pub struct TooLittleTime {
     pub all: Duration,
     /// What is left.
     pub left: Duration,
+    /// What it is a part of.
+    share: Share,
 }
 
 impl Outlook {
     /// After the baseline's first run.
-    pub fn new(budget: Duration, baseline: Duration) -> Outlook {
+    pub fn new(budget: Duration, share: Share, baseline: Duration) -> Outlook {
         Outlook {
             budget,
+            share,
             baseline,
             candidates: Vec::new(),
             too_slow: None,
@@ -104,6 +117,13 @@ impl Outlook {
         elapsed + first_run + rounds <= self.budget
     }
 
+    /// Whether so many candidates can have their first runs and the rounds that they need, if a run of each takes as long
+    /// as the baseline's.
+    pub fn has_room_for(&self, candidates: usize) -> bool {
+        let runs = candidates + rounds_needed(candidates) * (2 + candidates);
+        self.baseline * runs as u32 <= self.budget
+    }
+
     /// Another candidate, whose first run took this long; as long as the baseline's, if it was not run yet.
     pub fn add(&mut self, first_run: Option<Duration>) {
         self.candidates.push(first_run.unwrap_or(self.baseline));
@@ -142,7 +162,9 @@ impl Outlook {
         let candidate = self.too_slow.filter(|_| self.candidates.is_empty());
         let candidates = if candidate.is_some() { 1 } else { candidates };
         let rounds = rounds_needed(candidates);
-        let all_candidates = candidate.unwrap_or(self.baseline) * candidates as u32;
+        let untried = candidates.saturating_sub(self.candidates.len()) as u32;
+        let tried: Duration = self.candidates.iter().sum();
+        let all_candidates = tried + candidate.unwrap_or(self.baseline) * untried;
         let round = self.baseline * 2 + all_candidates;
         TooLittleTime {
             run: self.baseline,
@@ -152,6 +174,7 @@ impl Outlook {
             rounds,
             all: self.baseline + all_candidates + round * rounds as u32,
             left: self.budget.saturating_sub(elapsed),
+            share: self.share,
         }
     }
 
@@ -225,16 +248,10 @@ impl TooLittleTime {
         format!("no time: {all} need `--budget {seconds}`")
     }
 
-    /// A budget in seconds that is enough, as a round number.
+    /// A budget in seconds of which the share is enough, as a round number. What was given was not enough.
     pub fn enough_seconds(&self) -> u64 {
-        let step = match self.all.as_secs() {
-            ..100 => 10,
-            100..1000 => 50,
-            _ => 500,
-        };
-        // A tenth more, because runs vary.
-        let seconds = self.all.mul_f64(1.1).as_secs() + 1;
-        seconds.div_ceil(step) * step
+        let Share { given, part } = self.share;
+        enough_seconds(self.all.div_f64(part).max(given))
     }
 }
 
@@ -260,6 +277,18 @@ impl fmt::Display for TooLittleTime {
     }
 }
 
+/// A budget in seconds that is enough for what takes so long, as a round number.
+pub fn enough_seconds(time: Duration) -> u64 {
+    let step = match time.as_secs() {
+        ..100 => 10,
+        100..1000 => 50,
+        _ => 500,
+    };
+    // A tenth more, because runs vary.
+    let seconds = time.mul_f64(1.1).as_secs() + 1;
+    seconds.div_ceil(step) * step
+}
+
 /// A time as people say it: `0.8 s`, `14 s`, `6 minutes`.
 pub fn duration(time: Duration) -> String {
     match time.as_secs_f64() {
@@ -278,6 +307,15 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
+    /// Of all the time that was given.
+    fn of_all(budget: Duration, baseline: Duration) -> Outlook {
+        let share = Share {
+            given: budget,
+            part: 1.0,
+        };
+        Outlook::new(budget, share, baseline)
+    }
+
     #[test]
     fn the_rounds_that_a_claim_needs_grow_slowly_with_the_candidates() {
         assert_eq!(
@@ -288,19 +326,19 @@ mod tests {
 
     #[test]
     fn there_is_room_for_as_many_as_get_their_rounds() {
-        let mut outlook = Outlook::new(60 * SECOND, 4 * SECOND);
+        let mut outlook = of_all(60 * SECOND, 4 * SECOND);
         // One candidate: its first run, and 4 rounds of 3 runs.
         assert!(outlook.has_room(4 * SECOND, false));
         outlook.add(None);
         assert!(!outlook.has_room(8 * SECOND, false));
         assert_eq!(outlook.rounds_that_fit(8 * SECOND), 4);
-        assert!(!Outlook::new(60 * SECOND, 15 * SECOND).has_room(15 * SECOND, false));
-        assert!(Outlook::new(56 * SECOND, 4 * SECOND).has_room(8 * SECOND, true));
+        assert!(!of_all(60 * SECOND, 15 * SECOND).has_room(15 * SECOND, false));
+        assert!(of_all(56 * SECOND, 4 * SECOND).has_room(8 * SECOND, true));
     }
 
     #[test]
     fn the_slowest_is_left_out_before_the_last() {
-        let mut outlook = Outlook::new(60 * SECOND, SECOND);
+        let mut outlook = of_all(60 * SECOND, SECOND);
         for seconds in [1, 20, 40, 1] {
             outlook.add(Some(seconds * SECOND));
         }
@@ -336,7 +374,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_said_with_a_budget_that_is_enough() {
-        let refused = Outlook::new(60 * SECOND, 14 * SECOND).too_little_time(7, 14 * SECOND);
+        let refused = of_all(60 * SECOND, 14 * SECOND).too_little_time(7, 14 * SECOND);
         assert_eq!(
             refused.to_string(),
             "one run takes 14 s; 6 rounds of 8 variants take 14 minutes, and 46 s are left"
@@ -345,8 +383,22 @@ mod tests {
     }
 
     #[test]
+    fn a_budget_that_is_named_is_more_than_the_one_that_was_not_enough() {
+        let share = Share {
+            given: 60 * SECOND,
+            part: 0.6,
+        };
+        let outlook = Outlook::new(36 * SECOND, share, SECOND);
+        assert!(outlook.has_room_for(4) && !outlook.has_room_for(5));
+        // 40 s are less than 60 s, but the part of a first step is only 36 s.
+        assert_eq!(outlook.too_little_time(5, 30 * SECOND).enough_seconds(), 80);
+        // What took the time was something else than runs.
+        assert_eq!(outlook.too_little_time(1, 30 * SECOND).enough_seconds(), 70);
+    }
+
+    #[test]
     fn if_all_others_are_too_slow_the_time_is_that_of_the_fastest() {
-        let mut outlook = Outlook::new(60 * SECOND, SECOND);
+        let mut outlook = of_all(60 * SECOND, SECOND);
         assert_eq!(outlook.longest_first_run(), 10 * SECOND);
         outlook.too_slow(20 * SECOND);
         outlook.too_slow(30 * SECOND);

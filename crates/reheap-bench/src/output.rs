@@ -8,8 +8,8 @@ use std::mem;
 
 /// How much is kept of the beginning, and of the end.
 const KEPT_BYTES: usize = 64 * 1024;
-/// What is longer is no line: the rest of it is not looked at.
-const LINE_BYTES_MAX: usize = 64 * 1024;
+/// The rest of a longer line is not looked at. Reports in JSON are often one line.
+const LINE_BYTES_MAX: usize = 1024 * 1024;
 
 /// What a command wrote to one of its outputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,12 +38,8 @@ impl Output {
 
     /// The last lines, for a message: at most this many, without white space around them.
     pub fn last_lines(&self, count: usize) -> String {
-        let end = if self.tail.is_empty() {
-            &self.head
-        } else {
-            &self.tail
-        };
-        let text = String::from_utf8_lossy(end);
+        let end = self.whole().unwrap_or(Cow::Borrowed(&self.tail));
+        let text = String::from_utf8_lossy(&end);
         let lines: Vec<&str> = text.trim().lines().collect();
         lines[lines.len().saturating_sub(count)..].join("\n")
     }
@@ -56,7 +52,8 @@ pub(crate) enum Source {
     Stderr,
 }
 
-/// Sees the lines of the outputs, while the command runs.
+/// Sees the lines of the outputs, while the command runs. A carriage return ends a line too, because programs that show
+/// their progress write each state of it over the one before.
 pub(crate) type OnLine<'a> = dyn FnMut(Source, &[u8]) + 'a;
 
 /// Takes an output in as it comes.
@@ -96,7 +93,7 @@ impl Recorder {
         if let Some(on_line) = on_line
             && !self.line.is_empty()
         {
-            on_line(self.source, without_carriage_return(&self.line));
+            on_line(self.source, &self.line);
         }
         let surplus = self.tail.len().saturating_sub(KEPT_BYTES);
         self.tail.drain(..surplus);
@@ -121,15 +118,10 @@ impl Recorder {
 
     fn split(&mut self, piece: &[u8], on_line: &mut OnLine<'_>) {
         let mut start = 0;
-        for end in memchr::memchr_iter(b'\n', piece) {
-            let line = &piece[start..end];
-            if self.line.is_empty() {
-                on_line(self.source, without_carriage_return(line));
-            } else {
-                self.extend_line(line);
-                on_line(self.source, without_carriage_return(&self.line));
-                self.line.clear();
-            }
+        for end in memchr::memchr2_iter(b'\n', b'\r', piece) {
+            self.extend_line(&piece[start..end]);
+            on_line(self.source, &self.line);
+            self.line.clear();
             start = end + 1;
         }
         self.extend_line(&piece[start..]);
@@ -139,10 +131,6 @@ impl Recorder {
         let room = LINE_BYTES_MAX.saturating_sub(self.line.len());
         self.line.extend_from_slice(&part[..part.len().min(room)]);
     }
-}
-
-fn without_carriage_return(line: &[u8]) -> &[u8] {
-    line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
@@ -200,18 +188,21 @@ mod tests {
 
     #[test]
     fn lines_are_seen_whole_whatever_the_pieces_and_their_ends() {
-        let (_, lines) = recorded(&[b"one\ntw", b"o\r", b"\n\nthree"]);
+        let (_, lines) = recorded(&[b"one\ntw", b"o\n", b"\nthr", b"ee"]);
         assert_eq!(lines, ["one", "two", "", "three"]);
+        let (_, progress) = recorded(&[b"1 of 2\r2 of", b" 2\rdone\r\n"]);
+        assert_eq!(progress, ["1 of 2", "2 of 2", "done", ""]);
     }
 
     #[test]
-    fn a_line_without_end_takes_bounded_memory() {
-        let (_, lines) = recorded(&[&[b'x'; 3 * LINE_BYTES_MAX], b"y\nshort\n"]);
-        assert_eq!(lines.len(), 2);
-        assert_eq!(
-            (lines[0].len(), lines[1].as_str()),
-            (LINE_BYTES_MAX, "short")
-        );
+    fn a_long_line_takes_bounded_memory_and_is_cut_off_at_one_place_however_it_comes() {
+        let text = [&[b'x'; 3 * LINE_BYTES_MAX][..], b"y\nshort\n"].concat();
+        let in_pieces: Vec<&[u8]> = text.chunks(5_000).collect();
+        for pieces in [vec![text.as_slice()], in_pieces] {
+            let (_, lines) = recorded(&pieces);
+            let lengths: Vec<usize> = lines.iter().map(String::len).collect();
+            assert_eq!(lengths, [LINE_BYTES_MAX, "short".len()]);
+        }
     }
 
     #[test]
@@ -219,5 +210,8 @@ mod tests {
         let (output, _) = recorded(&[b"one\ntwo\nthree\n\n"]);
         assert_eq!(output.last_lines(2), "two\nthree");
         assert_eq!(output.last_lines(9), "one\ntwo\nthree");
+        let message = format!("cannot open {}", "x".repeat(KEPT_BYTES - 7));
+        let (output, _) = recorded(&[message.as_bytes()]);
+        assert_eq!(output.last_lines(1), message);
     }
 }

@@ -53,6 +53,9 @@ pub fn recommend(findings: &Findings<'_>, wish: &Wish) -> Recommendation {
     }
 }
 
+/// How many variants go into the second round of a search at most.
+pub const FINALISTS_MAX: usize = 2;
+
 /// The variants that go into the second round of a search, where their tuning is tried: the best two of different
 /// allocators, by their places in the benchmark. Few rounds claim little, so the figures decide; but what is claimed to
 /// be worse is out.
@@ -78,7 +81,7 @@ pub fn finalists(findings: &Findings<'_>, wish: &Wish) -> Vec<usize> {
             (Some(chosen), Some(other)) => chosen.name != other.name,
             _ => true,
         };
-        if finalists.len() < 2 && finalists.iter().all(is_another) {
+        if finalists.len() < FINALISTS_MAX && finalists.iter().all(is_another) {
             finalists.push(variant);
         }
     }

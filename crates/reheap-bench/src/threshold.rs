@@ -82,6 +82,9 @@ pub enum ThresholdError {
     /// `>-2%` or `<+2%`: it would fail without any change.
     #[error("`{0}` would fail without any change: write `>+N%` or `<-N%`")]
     FailsWithoutChange(String),
+    /// `<-100%` or `<0s`: no measured value is below zero.
+    #[error("it can never be violated, because nothing falls below zero")]
+    NeverViolated,
     /// A percentage without a sign.
     #[error("`{typed}` has no sign: write `{instead}` for {change}")]
     NoSign {
@@ -93,28 +96,20 @@ pub enum ThresholdError {
         change: &'static str,
     },
     /// A number alone, which may be meant as a change or as a value.
-    #[error("`{typed}` has no unit: write `{relative}` for {change}, or `{value}` for a value")]
+    #[error("`{typed}` has no unit: write {instead}")]
     NoUnit {
         /// As typed.
         typed: String,
-        /// The same with a percentage.
-        relative: String,
-        /// What that means.
-        change: &'static str,
-        /// The same with a unit.
-        value: String,
+        /// What to write instead.
+        instead: Instead,
     },
     /// A value with a sign, which only a percentage has.
-    #[error("`{typed}` has a sign: write `{relative}` for {change}, or `{value}` for a value")]
+    #[error("`{typed}` has a sign: write {instead}")]
     SignedValue {
         /// As typed.
         typed: String,
-        /// The same with a percentage.
-        relative: String,
-        /// What that means.
-        change: &'static str,
-        /// The same without the sign.
-        value: String,
+        /// What to write instead.
+        instead: Instead,
     },
     /// A unit that the quantity is not measured in.
     #[error("`{quantity}` is not measured in `{unit}`: use {units}, as in `{instead}`")]
@@ -139,6 +134,30 @@ pub enum ThresholdError {
         /// What may have been meant.
         nearest: &'static str,
     },
+}
+
+/// What a threshold may have been meant to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instead {
+    /// With a percentage, and what that means; none if no change is as large.
+    relative: Option<(String, &'static str)>,
+    /// With a value.
+    value: String,
+}
+
+impl Instead {
+    fn first(self) -> String {
+        self.relative.map_or(self.value, |(relative, _)| relative)
+    }
+}
+
+impl fmt::Display for Instead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((relative, change)) = &self.relative {
+            write!(f, "`{relative}` for {change}, or ")?;
+        }
+        write!(f, "`{}` for a value", self.value)
+    }
 }
 
 /// The quantity or metric that was most likely meant by a name that is neither.
@@ -174,16 +193,14 @@ impl FromStr for Threshold {
         if name.ends_with('=') || bound.starts_with('=') {
             let (name, bound) = (name.trim_end_matches('='), bound.trim_start_matches('='));
             let plain = format!("{}{sign}{}", name.trim_end(), bound.trim_start());
-            let instead = match plain.parse::<Threshold>() {
-                Err(
-                    ThresholdError::NoSign { instead, .. }
-                    | ThresholdError::NoUnit {
-                        relative: instead, ..
-                    },
-                ) => instead,
-                _ => plain,
-            };
-            return Err(ThresholdError::OrEqual { instead });
+            return Err(match plain.parse::<Threshold>() {
+                Err(ThresholdError::NoSign { instead, .. }) => ThresholdError::OrEqual { instead },
+                Err(ThresholdError::NoUnit { instead, .. }) => ThresholdError::OrEqual {
+                    instead: instead.first(),
+                },
+                Err(other) => other,
+                Ok(_) => ThresholdError::OrEqual { instead: plain },
+            });
         }
         if name.is_empty() {
             return Err(ThresholdError::NoComparison);
@@ -234,6 +251,9 @@ impl Typed<'_> {
     fn ratio(&self, percent: &str) -> Result<Bound, ThresholdError> {
         let typed = self.bound;
         let share: f64 = number(percent, typed)? / 100.0;
+        if self.side == Side::Below && share.abs() >= 1.0 && !self.may_be_negative() {
+            return Err(ThresholdError::NeverViolated);
+        }
         match (percent.trim_start().as_bytes().first(), self.side) {
             (Some(b'+'), Side::Above) | (Some(b'-'), Side::Below) => Ok(Bound::Ratio(1.0 + share)),
             (Some(b'+' | b'-'), _) => Err(ThresholdError::FailsWithoutChange(typed.to_owned())),
@@ -254,9 +274,8 @@ impl Typed<'_> {
         let value = number(digits, typed)?;
         let units = self.units();
         let unsigned = digits.trim_start_matches(['+', '-']);
-        let is_metric = matches!(self.quantity, Quantity::Metric(_));
-        // A figure of a program may be below zero, but nobody writes a plus before one.
-        if digits.starts_with('+') || digits.starts_with('-') && !is_metric {
+        // Nobody writes a plus before a figure.
+        if digits.starts_with('+') || digits.starts_with('-') && !self.may_be_negative() {
             let unit = if unit.is_empty() {
                 self.usual_unit()
             } else {
@@ -264,23 +283,22 @@ impl Typed<'_> {
             };
             return Err(ThresholdError::SignedValue {
                 typed: typed.to_owned(),
-                relative: self.relative(unsigned),
-                change: self.side.change(),
-                value: self.with(&format!("{unsigned}{unit}")),
+                instead: self.instead(unsigned, unit),
             });
         }
         if let Some((_, size)) = units.iter().find(|(name, _)| *name == unit) {
+            if self.side == Side::Below && value == 0.0 && !self.may_be_negative() {
+                return Err(ThresholdError::NeverViolated);
+            }
             return Ok(Bound::Value(value * size));
         }
         let quantity = self.quantity.name().to_owned();
         Err(match unit {
             "" => ThresholdError::NoUnit {
                 typed: typed.to_owned(),
-                relative: self.relative(digits),
-                change: self.side.change(),
-                value: self.with(&format!("{digits}{}", self.usual_unit())),
+                instead: self.instead(digits, self.usual_unit()),
             },
-            _ if is_metric => match nearest(&quantity, []) {
+            _ if matches!(self.quantity, Quantity::Metric(_)) => match nearest(&quantity, []) {
                 None => ThresholdError::UnitOfMetric(quantity),
                 Some(nearest) => ThresholdError::UnknownQuantity {
                     typed: quantity,
@@ -297,6 +315,11 @@ impl Typed<'_> {
                 instead: self.with(&format!("{digits}{}", self.unit_like(unit))),
             },
         })
+    }
+
+    /// A figure of a program may be below zero; what reheap measures never is.
+    fn may_be_negative(&self) -> bool {
+        matches!(self.quantity, Quantity::Metric(_))
     }
 
     fn units(&self) -> &'static [(&'static str, f64)] {
@@ -333,6 +356,15 @@ impl Typed<'_> {
     /// The threshold with another bound.
     fn with(&self, bound: &str) -> String {
         format!("{}{}{bound}", self.quantity.name(), self.side.sign())
+    }
+
+    fn instead(&self, number: &str, unit: &str) -> Instead {
+        let relative = self.relative(number);
+        let is_possible = relative.parse::<Threshold>().is_ok();
+        Instead {
+            relative: is_possible.then(|| (relative, self.side.change())),
+            value: self.with(&format!("{number}{unit}")),
+        }
     }
 
     fn relative(&self, number: &str) -> String {
@@ -431,6 +463,24 @@ mod tests {
     }
 
     #[test]
+    fn what_no_result_can_violate_is_refused() {
+        for text in [
+            "peak-rss<-500%",
+            "wall < -100 %",
+            "user<150%",
+            "cpu<=-100%",
+            "wall<0s",
+            "minor-faults<0",
+        ] {
+            assert!(refused(text).contains("can never be violated"), "{text}");
+        }
+        assert_eq!(parsed("wall<-99.9%").side, Side::Below);
+        // A figure of a program may be below zero.
+        assert_eq!(parsed("gain<0").bound, Bound::Value(0.0));
+        assert_eq!(parsed("gain<-200%").bound, Bound::Ratio(-1.0));
+    }
+
+    #[test]
     fn what_is_almost_a_threshold_is_refused_with_what_to_write_instead() {
         let cases = [
             (
@@ -439,7 +489,15 @@ mod tests {
             ),
             (
                 "peak-rss<500",
-                "`500` has no unit: write `peak-rss<-500%` for a decrease, or `peak-rss<500MiB` for a value",
+                "`500` has no unit: write `peak-rss<500MiB` for a value",
+            ),
+            (
+                "peak-rss<50",
+                "`50` has no unit: write `peak-rss<-50%` for a decrease, or `peak-rss<50MiB` for a value",
+            ),
+            (
+                "peak-rss<=500",
+                "leave out the `=`, because no measured value is exactly anything: `peak-rss<500MiB`",
             ),
             ("wall>2%", "`2%` has no sign: write `wall>+2%` for growth"),
             (

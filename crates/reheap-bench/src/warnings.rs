@@ -5,7 +5,7 @@
 mod words;
 
 use crate::analysis::{Analysis, Failures, Row, figures};
-use crate::outlook::rounds_needed;
+use crate::outlook::{enough_seconds, rounds_needed};
 use crate::results::{
     Benchmark, Ending, Outcome, OutputCheck, Quantity, Results, Role, Settings, Variant,
 };
@@ -13,6 +13,7 @@ use crate::sharing::Sharing;
 use crate::stats::{Sample, ranks};
 use crate::unreached::Missed;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// A run that is shorter is mostly the start of a process, which takes about a millisecond and varies as much as that.
 const SHORT_SECONDS: f64 = 0.005;
@@ -157,6 +158,28 @@ pub enum Warning {
         /// The exit code.
         code: i32,
     },
+}
+
+impl Warning {
+    /// The flag that gives a search enough data for a claim, where there was too little.
+    pub fn flag_for_more(&self, settings: &Settings) -> Option<String> {
+        let Warning::FewRounds {
+            rounds,
+            needed,
+            took_seconds,
+        } = self
+        else {
+            return None;
+        };
+        let Some(took) = took_seconds else {
+            return Some(format!("--rounds {needed}"));
+        };
+        // Twice as much as the rounds need, because the other step of a search needs some too.
+        let all = 2.0 * took * *needed as f64 / *rounds as f64;
+        let all = Duration::try_from_secs_f64(all).unwrap_or_default();
+        let seconds = enough_seconds(all.max(settings.budget()));
+        Some(format!("--budget {seconds}"))
+    }
 }
 
 /// What warnings are read off.
@@ -568,6 +591,24 @@ mod tests {
         results.machine.processors = 2;
         let said = said(&warned_on(&results), None);
         assert!(said.contains("load 1.5 on 2 processors"), "{said}");
+    }
+
+    #[test]
+    fn the_time_that_is_named_for_more_rounds_is_more_than_what_was_given() {
+        let few = |took_seconds| Warning::FewRounds {
+            rounds: 5,
+            needed: 6,
+            took_seconds,
+        };
+        let settings = results(Vec::new()).settings;
+        let given = settings.budget_seconds;
+        for took in [1.0, given / 3.0, given, 3.0 * given] {
+            let flag = few(Some(took)).flag_for_more(&settings).unwrap();
+            let seconds: f64 = flag.strip_prefix("--budget ").unwrap().parse().unwrap();
+            assert!(seconds > given, "{flag} after {took} of {given} s");
+        }
+        let flag = few(None).flag_for_more(&settings);
+        assert_eq!(flag.as_deref(), Some("--rounds 6"));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use reheap_bench::experiment::{
 use reheap_bench::failures::nothing_works;
 use reheap_bench::memory_limit::MemoryLimit;
 use reheap_bench::metrics::Metric;
+use reheap_bench::outlook::Share;
 use reheap_bench::results::{
     Activity, Benchmark, Direction, Ending, Left, LeftBecause, Outcome, OutputCheck, Role, Settings,
 };
@@ -39,6 +40,10 @@ fn plan(rounds: Option<usize>, variants: Vec<PlannedVariant>) -> Plan {
         name: "test".to_owned(),
         parameters: BTreeMap::new(),
         memory_limit_bytes: None,
+        share: Share {
+            given: Duration::from_secs(60),
+            part: 1.0,
+        },
         metrics: Vec::new(),
         variants,
         left_out: Vec::new(),

@@ -389,6 +389,22 @@ fn a_command_does_not_outlive_a_reheap_that_is_killed() {
 }
 
 #[test]
+fn a_figure_far_behind_in_a_line_is_read_however_the_line_is_written() {
+    let metrics = [Metric::parse("rate=^.*rate (.*)", Direction::Higher).unwrap()];
+    let report = "head -c 100000 /dev/zero | tr '\\0' x";
+    let at_once = format!("echo \"$({report}) rate 5\"");
+    let in_pieces = format!("{report}; echo ' rate 5'");
+    let progress = "for state in $(seq 20000); do printf 'rate %s\\r' \"$state\"; done".to_owned();
+    for (script, rate) in [(at_once, 5.0), (in_pieces, 5.0), (progress, 20000.0)] {
+        let launcher = Launcher::new().unwrap();
+        let finished = launcher
+            .run(&shell_command(&script), &Limits::default(), &metrics)
+            .unwrap();
+        assert_eq!(finished.metrics.get("rate"), Some(&rate), "{script}");
+    }
+}
+
+#[test]
 fn metrics_are_read_from_the_output() {
     let metric = |text| Metric::parse(text, Direction::Higher).unwrap();
     let metrics = [

@@ -17,6 +17,7 @@ use reheap_bench::findings::Findings;
 use reheap_bench::overview::{Entry, Matrix, MatrixRow, Overview};
 use reheap_bench::results::Role;
 use reheap_bench::verdict;
+use reheap_bench::warnings::Warning;
 
 /// As wide as the arrow behind a ratio that is claimed.
 const NO_ARROW: &str = "  ";
@@ -150,7 +151,8 @@ impl Page {
         self.lines.extend(shown.lines(width, colour));
     }
 
-    /// One line, or all of them with what helps.
+    /// One line, or all of them with what helps. Output that differs leaves nothing to compare, so the way out of that
+    /// is always said.
     fn warnings(&mut self, findings: &Findings<'_>) {
         if self.style.verbose {
             for warned in words::warnings(findings) {
@@ -172,6 +174,15 @@ impl Page {
                 let text = format!("{count} warnings; the worst: {worst}; --verbose shows all");
                 self.paragraph(&text, Paint::Plain);
             }
+        }
+        let other_output = findings.warnings.iter().find(|warning| {
+            matches!(
+                warning,
+                Warning::OutputDiffers { .. } | Warning::OutputVaries { .. }
+            )
+        });
+        if let Some(warning) = other_output {
+            self.paragraph(&warning.advice(&findings.results.settings), Paint::Plain);
         }
     }
 

@@ -81,6 +81,13 @@ pub(crate) fn libc_of_this_system() -> anyhow::Result<Libc> {
     Ok(shell.target().map_or(Libc::Musl, |target| target.libc()))
 }
 
+/// Whether a file of this name is the libc of a dynamic program.
+pub(crate) fn is_libc(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    let names = ["libc.so", "libc-2.", "libc.musl-", "ld-musl-"];
+    names.iter().any(|beginning| name.starts_with(beginning))
+}
+
 /// All variables to set for a program that passes the library on to one of the programs that it starts, and to no
 /// other.
 pub(crate) fn environment_for_only(

@@ -376,6 +376,47 @@ fn memory_does_not_grow_with_what_a_command_prints() {
 }
 
 #[test]
+fn a_command_that_works_only_once_is_not_timed_on_its_failures() {
+    let commands = Commands::new();
+    let packs = "ln -s target link && echo linked";
+    for (own, others) in [
+        (commands.variant("links", packs), "--variant other=true"),
+        (commands.variant("links", packs), ""),
+    ] {
+        let mut command = commands.bench(&format!("--rounds 3 --variant {own} {others}"));
+        let outcome = run(&mut command).ended_with(4).said(&[
+            ": File exists",
+            "the command works only once: its first run succeeded, and those after it ended with exit code 1",
+            "hint: remove what a run leaves behind",
+        ]);
+        assert_eq!(outcome.stdout, "");
+        std::fs::remove_file(commands.path("link")).unwrap();
+    }
+    let again = commands.variant("again", &format!("rm -f link; {packs}"));
+    run(commands.bench("--rounds 3 --variant").arg(&again)).succeeded();
+}
+
+#[test]
+fn other_output_is_told_with_the_option_that_accepts_it() {
+    let variants = "--variant a='echo one' --variant b='echo other'";
+    let outcome = run(&mut bench(&format!("--rounds 2 {variants}"))).ended_with(4);
+    assert!(
+        outcome.stdout.contains("`--ignore-output`"),
+        "{}",
+        outcome.stdout
+    );
+    let outcome = run(&mut bench(&format!(
+        "--rounds 2 --ignore-output {variants}"
+    )));
+    let outcome = outcome.succeeded();
+    assert!(
+        !outcome.stdout.contains("ignore-output"),
+        "{}",
+        outcome.stdout
+    );
+}
+
+#[test]
 fn output_that_is_never_the_same_is_refused_unless_it_is_ignored() {
     let commands = Commands::new();
     let changing = commands.variant("changing", "echo >> count; wc -l < count");

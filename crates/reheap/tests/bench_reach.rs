@@ -3,7 +3,7 @@
 mod common;
 
 use common::bench::{Commands, results, variant};
-use common::{Outcome, run, started_by};
+use common::{Outcome, reheap, run, started_by};
 use serde_json::{Value, json};
 use std::process::Command;
 
@@ -122,4 +122,76 @@ fn programs_that_get_the_allocator_are_worth_none() {
     ] {
         assert_eq!(unreached(&commands, script), Value::Null, "{script}");
     }
+}
+
+/// An allocator that an executable is linked with: it gives blocks of one large area, and takes none back.
+const AREA: &str = "#include <stddef.h>\n#include <string.h>\n#include <sys/mman.h>\n\
+    static char *next;\n\
+    void *malloc(size_t size) {\n\
+    if (!next) next = mmap(0, 1UL << 34, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);\n\
+    size_t *block = (size_t *)next;\n\
+    next += 16 + (size + 15) / 16 * 16;\n\
+    *block = size;\n\
+    return block + 2; }\n\
+    void free(void *block) { }\n\
+    void *calloc(size_t count, size_t size) { return malloc(count * size); }\n\
+    void *realloc(void *old, size_t size) {\n\
+    void *block = malloc(size);\n\
+    size_t before = old ? ((size_t *)old)[-2] : 0;\n\
+    return old ? memcpy(block, old, before < size ? before : size) : block; }\n";
+
+/// A directory with `worker`, which is linked with `libarea.so`.
+fn with_own_allocator() -> Commands {
+    let commands = Commands::new();
+    let (area, library) = (commands.write("area.c", AREA), commands.path("libarea.so"));
+    let mut compile = Command::new("cc");
+    let compile = compile.args(["-O1", "-fno-builtin", "-shared", "-fPIC"]);
+    run(compile.arg(area).arg("-o").arg(&library)).succeeded();
+    let source = commands.write("worker.c", WORKER);
+    let mut link = Command::new("cc");
+    let link = link.args(["-O1", "-fno-builtin", "-Wl,--no-as-needed"]);
+    let link = link.arg(source).arg(&library).arg("-o");
+    run(link.arg(commands.path("worker"))).succeeded();
+    commands
+}
+
+#[test]
+fn a_program_with_an_allocator_of_its_own_is_not_called_by_its_libc() {
+    let commands = with_own_allocator();
+    let mut command = commands.bench("--rounds 1 --json --variant stock,mimalloc -- ./worker 1000");
+    let outcome = run(&mut command)
+        .succeeded()
+        .said(&["has the malloc of libarea.so and not that of glibc"]);
+    let baseline = variant(&results(&outcome), "glibc+libarea.so").clone();
+    assert_eq!(baseline["role"], "baseline");
+    let seen = baseline["activity"]["seen"].as_str().unwrap();
+    assert!(seen.ends_with(" calls went to libarea.so"), "{seen}");
+    let options = "--rounds 1 --variant glibc[arena_max=1] -- ./worker 1000";
+    run(&mut commands.bench(options))
+        .ended_with(2)
+        .said(&["the malloc of libarea.so, which knows no option of glibc"]);
+}
+
+#[test]
+fn of_a_program_with_an_allocator_of_its_own_nothing_of_glibc_is_tuned_or_lost() {
+    let commands = with_own_allocator();
+    let mut command = reheap("recommend --goal security --rounds 1 -- ./worker 1000");
+    command
+        .env_remove("LD_PRELOAD")
+        .current_dir(commands.path(""));
+    let outcome = run(&mut command).succeeded();
+    for text in ["  lost ", "glibc["] {
+        assert!(!outcome.stdout.contains(text), "{}", outcome.stdout);
+    }
+    let mut command = reheap("recommend --rounds 1 -- ./worker 1000");
+    command
+        .env_remove("LD_PRELOAD")
+        .current_dir(commands.path(""));
+    let outcome = run(&mut command).succeeded();
+    assert!(
+        outcome.stdout.contains("\nglibc+libarea.so "),
+        "{}",
+        outcome.stdout
+    );
+    assert!(!outcome.stdout.contains("glibc["), "{}", outcome.stdout);
 }

@@ -65,6 +65,38 @@ fn an_unknown_variant_is_told_what_there_is() {
     refused("--variant mimalloc[nonsense=1] -- ls", &[]).said(&["nonsense"]);
 }
 
+/// reheap starts commands without a shell, so `cat a | wc` would print three files.
+#[test]
+fn commands_that_only_a_shell_understands_are_refused_with_the_shell_to_use() {
+    let pipe = "--variant a='seq 9 | wc -l' --variant b=true";
+    refused(pipe, &[]).said(&[
+        "cannot run `seq 9 | wc -l`: only a shell understands `|`",
+        "--variant a=\"sh -c 'seq 9 | wc -l'\"",
+    ]);
+    for (command, part) in [
+        ("seq 9 >numbers", ">"),
+        ("cd / && ls", "&&"),
+        ("ls $HOME", "$HOME"),
+    ] {
+        let variant = format!("a={command}");
+        let text = format!("only a shell understands `{part}`");
+        refused("--variant", &[&variant]).said(&[&text]);
+    }
+    refused(
+        "--server",
+        &["./a; ./b", "--ready-port", "1", "--load", "true"],
+    )
+    .said(&[
+        "only a shell understands `;`",
+        "--server \"sh -c './a; ./b'\"",
+    ]);
+    refused("--server a --ready-port 1 --load", &["b & c"]).said(&["--load \"sh -c"]);
+    // The way out works, and so do quotes.
+    for value in ["a=sh -c 'seq 9 | wc -l'", "a=printf %s '9|8'"] {
+        run(bench("--rounds 1 --variant").arg(value)).succeeded();
+    }
+}
+
 #[test]
 fn two_variants_of_one_name_are_refused() {
     let text = [

@@ -51,6 +51,36 @@ fn where_nothing_can_be_told_apart_you_keep_what_you_have() {
     }
 }
 
+/// Pages of their own take twice their size in glibc, whatever the machine does. The allocators are told apart after five
+/// rounds, and their many options are not.
+#[test]
+fn what_the_first_step_proved_is_recommended_if_the_second_has_too_few_rounds() {
+    let commands = Commands::new();
+    let source = "#include <stdlib.h>\n#include <string.h>\nint main(void) {\n\
+        for (int i = 0; i < 8000; i++) memset(aligned_alloc(4096, 4096), 1, 4096);\n}\n";
+    let (source, pages) = (commands.write("pages.c", source), commands.path("pages"));
+    let mut compile = Command::new("cc");
+    let compile = compile.args(["-O1", "-fno-builtin", "-o"]);
+    run(compile.args([&pages, &source])).succeeded();
+    let mut command = recommend("--goal memory --rounds 5 --");
+    let outcome = run(command.arg(&pages)).succeeded();
+    let mut lines = outcome.stdout.lines();
+    let verdict = lines.next().unwrap();
+    assert!(
+        verdict.starts_with("recommended for memory: glibc+")
+            && verdict.contains(" less peak memory"),
+        "{verdict}"
+    );
+    let rest: Vec<&str> = lines.take(2).collect();
+    assert_eq!(
+        rest,
+        [
+            "  tuning     not enough data: 5 rounds, and 6 are needed",
+            "  more data  --rounds 6"
+        ]
+    );
+}
+
 #[test]
 fn what_a_profile_says_is_told_below_the_recommendation() {
     let commands = Commands::new();

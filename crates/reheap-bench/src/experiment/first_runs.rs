@@ -29,6 +29,8 @@ pub(super) struct Field {
     pub(super) took: Vec<Option<Duration>>,
     /// Those that do not fit into the time.
     pub(super) left_out: Vec<LeftOut>,
+    /// Whether that of the baseline succeeded.
+    pub(super) baseline_succeeded: bool,
     /// If no variant works: the first runs, with when they began. More of them would show nothing else.
     pub(super) all_failed: Option<Vec<(usize, Duration, Finished)>>,
 }
@@ -59,11 +61,14 @@ impl<'r, 'a> FirstRuns<'r, 'a> {
     /// What they decided, also if they were broken off.
     pub(super) fn field(self) -> Field {
         let nothing_works = !self.anything_works();
+        let mut of_baseline = self.made.iter().filter(|(place, ..)| *place == 0);
+        let baseline_succeeded = of_baseline.any(|(.., run)| run.outcome.is_success());
         let made = self.made.into_iter();
         let made = made.map(|(place, progress, finished)| (place, progress.elapsed, finished));
         Field {
             took: self.took,
             left_out: self.left_out,
+            baseline_succeeded,
             all_failed: nothing_works.then(|| made.collect()),
         }
     }
@@ -82,7 +87,7 @@ impl<'r, 'a> FirstRuns<'r, 'a> {
         let budget = self.runner.plan.settings.budget();
         let baseline = self.one(0, Some(budget))?;
         self.copy_takes_part();
-        let mut outlook = Outlook::new(budget, baseline);
+        let mut outlook = Outlook::new(budget, self.runner.plan.share, baseline);
         let candidates = self.runner.plan.places(|role| role == Role::Candidate);
         let mut running: Vec<usize> = Vec::new();
         for &place in &candidates {

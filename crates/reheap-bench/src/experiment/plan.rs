@@ -1,6 +1,7 @@
 //! What is to be measured, before anything runs.
 
 use crate::metrics::Metric;
+use crate::outlook::Share;
 use crate::results::{
     Activity, AllocatorVersion, Benchmark, Ending, LeftOut, Role, Settings, Unreached, Variant,
 };
@@ -30,6 +31,8 @@ pub struct Plan {
     pub load: Option<Load>,
     /// How many rounds, and how long.
     pub settings: Settings,
+    /// What part of the given time that is.
+    pub share: Share,
 }
 
 impl Plan {

@@ -21,6 +21,11 @@ pub enum MeasureError {
     /// A memory limit was asked for, and none can be set.
     #[error(transparent)]
     NoMemoryLimit(#[from] NoMemoryLimit),
+    /// What would be timed are failures, because something that the first run left behind is in the way.
+    #[error(
+        "the command works only once: its first run succeeded, and those after it ended with exit code {0}"
+    )]
+    WorksOnce(i32),
     /// The time is not enough to compare anything.
     #[error("{0}")]
     TooLittleTime(TooLittleTime),

@@ -2,7 +2,6 @@
 
 use crate::analysis::{Failures, ended};
 use crate::figures::{bytes, change_with_interval, would_have_been_visible};
-use crate::findings::Findings;
 use crate::recommend::cost::Cost;
 use crate::results::{Benchmark, Outcome, Quantity};
 use crate::stats::interval::Estimate;
@@ -153,25 +152,12 @@ pub enum Price {
     LessHardened,
 }
 
-impl Reason {
-    fn enough_seconds(&self) -> Option<u64> {
-        match self {
-            Reason::TooFewRounds(warning) => enough_seconds(warning),
-            _ => None,
-        }
-    }
-}
-
 impl Recommendation {
-    /// The time in seconds that would have been enough, where there was too little for a claim.
-    pub fn enough_seconds(&self, findings: &Findings<'_>) -> Option<u64> {
+    /// Whether more data might have led to another answer, or to the price of this one.
+    pub fn lacks_data(&self) -> bool {
+        let is_few = |reason: &Reason| matches!(reason, Reason::TooFewRounds(_));
         let is_undecided = |cost: &Cost| matches!(cost, Cost::Undecided { .. });
-        let of_reasons = self.reasons.iter().find_map(Reason::enough_seconds);
-        of_reasons.or_else(|| {
-            let undecided = self.open.iter().any(is_undecided);
-            let warnings = findings.warnings.iter().filter(|_| undecided);
-            warnings.into_iter().find_map(enough_seconds)
-        })
+        self.reasons.iter().any(is_few) || self.open.iter().any(is_undecided)
     }
 
     /// The verdict in one sentence: `glibc+jemalloc: 18 % less wall time [16 %, 20 %]; costs 12 % more peak memory
@@ -190,20 +176,6 @@ impl Recommendation {
         }
         sentence
     }
-}
-
-fn enough_seconds(warning: &Warning) -> Option<u64> {
-    let Warning::FewRounds {
-        rounds,
-        needed,
-        took_seconds: Some(took),
-    } = warning
-    else {
-        return None;
-    };
-    // Twice as much as the rounds need, because step two needs some too.
-    let enough = 2.0 * took * *needed as f64 / *rounds as f64;
-    Some((enough.ceil().max(1.0) as u64).next_multiple_of(10))
 }
 
 fn joined(parts: &[impl fmt::Display]) -> String {

@@ -280,8 +280,7 @@ impl<'a> Contest<'a> {
         if differs(Verdict::Better) || differs(Verdict::Worse) {
             return Reason::NothingBetter;
         }
-        let is_few = |warning: &&Warning| matches!(warning, Warning::FewRounds { .. });
-        if let Some(few) = self.findings.warnings.iter().find(is_few) {
+        if let Some(few) = self.findings.few_rounds() {
             return Reason::TooFewRounds(few.clone());
         }
         let is_shown = |quantity, variant| {

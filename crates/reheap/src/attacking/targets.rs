@@ -46,11 +46,7 @@ impl MallocIn {
     pub(crate) fn is(&self, file: &OsStr) -> bool {
         match self {
             Self::File(name) => name == file,
-            Self::Libc => {
-                let name = file.to_string_lossy();
-                let names = ["libc.so", "libc-2.", "libc.musl-", "ld-musl-"];
-                names.iter().any(|beginning| name.starts_with(beginning))
-            }
+            Self::Libc => preloading::is_libc(file),
             Self::Anything => true,
         }
     }

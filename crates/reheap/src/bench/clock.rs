@@ -4,10 +4,29 @@
 //! count, because it happens once.
 
 use crate::ui::Failure;
-use reheap_bench::outlook::{Outlook, TooLittleTime, TooSlow};
+use reheap_bench::outlook::{Outlook, Share, TooLittleTime, TooSlow};
 use reheap_bench::results::Settings;
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
+
+/// A part of the time, for some of the measurements.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    /// Of what is left now.
+    pub(crate) of_left: f64,
+    /// Of what the user gave, if nothing but measurements took time.
+    pub(crate) of_given: f64,
+}
+
+impl Part {
+    /// A part of all the time, none of which is used up.
+    pub(crate) fn of_all(part: f64) -> Part {
+        Part {
+            of_left: part,
+            of_given: part,
+        }
+    }
+}
 
 /// The time of a command.
 pub(crate) struct Clock {
@@ -47,15 +66,24 @@ impl Clock {
         Some(self.budget?.saturating_sub(self.spent.get()))
     }
 
-    /// Begins a step that may take this part of the time that is left, and in which so many candidates are wanted. A
-    /// run of the baseline takes so long.
-    pub(crate) fn begin_step(&self, share: f64, baseline: Duration, wanted: usize) {
-        let step = self.left().map(|left| Step {
+    /// Begins a step in which so many candidates are wanted. A run of the baseline takes so long.
+    pub(crate) fn begin_step(&self, part: Part, baseline: Duration, wanted: usize) {
+        let outlook = self.outlook(part, baseline);
+        *self.step.borrow_mut() = outlook.map(|outlook| Step {
             began: self.spent.get(),
-            outlook: Outlook::new(left.mul_f64(share), baseline),
+            outlook,
             wanted,
         });
-        *self.step.borrow_mut() = step;
+    }
+
+    /// What fits into this part of the time, if a run of the baseline takes so long; none if there is no limit.
+    pub(crate) fn outlook(&self, part: Part, baseline: Duration) -> Option<Outlook> {
+        let time = self.left()?.mul_f64(part.of_left);
+        let share = Share {
+            given: self.budget?,
+            part: part.of_given,
+        };
+        Some(Outlook::new(time, share, baseline))
     }
 
     /// Whether another candidate can be tried out and measured in this step.
@@ -102,9 +130,9 @@ impl Clock {
     }
 }
 
-/// The refusal to measure anything, with what to type instead: a time that is enough for so many comparisons.
-pub(crate) fn refusal(time: &TooLittleTime, comparisons: usize) -> Failure {
-    let seconds = time.enough_seconds() * comparisons as u64;
+/// The refusal to measure anything, with what to type instead.
+pub(crate) fn refusal(time: &TooLittleTime) -> Failure {
+    let seconds = time.enough_seconds();
     let failure = Failure::failed(time.to_string());
     let fewer = if time.candidates > 1 {
         ", or fewer variants"

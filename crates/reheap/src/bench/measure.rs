@@ -1,6 +1,6 @@
 //! Measures variants that are ready, writes the results, and turns them into an exit code.
 
-use crate::bench::clock::{Clock, refusal};
+use crate::bench::clock::{Clock, Part, refusal};
 use crate::bench::last_words;
 use crate::bench::options::{Measuring, Server};
 use crate::bench::outputs::Outputs;
@@ -16,7 +16,7 @@ use reheap_bench::analysis::ended;
 use reheap_bench::experiment::{self, FirstRun, MeasureError, Plan, PlannedVariant};
 use reheap_bench::failures;
 use reheap_bench::machine;
-use reheap_bench::outlook::TooLittleTime;
+use reheap_bench::outlook::{Share, TooLittleTime};
 use reheap_bench::overview::Overview;
 use reheap_bench::results::{
     Benchmark, Ending, FORMAT, LeftOut, Outcome, OutputCheck, Results, Role, Settings,
@@ -88,7 +88,7 @@ impl Measurement {
             return Err(error);
         };
         if self.sweep().len() == 1 {
-            return Err(refusal(time, self.measuring.comparisons()).into());
+            return Err(refusal(time).into());
         }
         say_not_measured(self.first_parameters(), time);
         self.skipped.set(self.skipped.get() + 1);
@@ -112,10 +112,18 @@ impl Measurement {
         Err(interrupt::failure("interrupted before anything was measured").into())
     }
 
-    /// The part of the time that is left for the first of the comparisons: one for each value of the sweep, under each
-    /// memory limit.
-    fn share(&self) -> f64 {
-        1.0 / (self.sweep().len() * self.measuring.memory_limits_bytes.len()) as f64
+    /// The part of the time for the first of so many comparisons that are left: one for each value of the sweep, under
+    /// each memory limit.
+    fn part(&self, left: usize) -> Part {
+        Part {
+            of_left: 1.0 / left as f64,
+            of_given: 1.0 / self.measuring.comparisons() as f64,
+        }
+    }
+
+    /// The part for the first comparison.
+    fn first_part(&self) -> Part {
+        self.part(self.sweep().len() * self.measuring.memory_limits_bytes.len())
     }
 
     /// Begins to count the time of the first comparison, if the baseline was tried out.
@@ -125,7 +133,8 @@ impl Measurement {
     pub(crate) fn begin_step(&self, baseline: &ReadyVariant, wanted: usize) -> anyhow::Result<()> {
         self.refuse_unserved(baseline)?;
         if let Some(first_run) = &baseline.first_run {
-            self.clock.begin_step(self.share(), first_run.took, wanted);
+            let part = self.first_part();
+            self.clock.begin_step(part, first_run.took, wanted);
         }
         Ok(())
     }
@@ -145,8 +154,8 @@ impl Measurement {
         let comparisons: Vec<_> = self.sweep().iter().flat_map(of_value).collect();
         let mut refused = None;
         for (place, &(parameters, limit)) in comparisons.iter().enumerate() {
-            let share = 1.0 / (comparisons.len() - place) as f64;
-            match self.benchmark(variants, left_out, parameters, limit, share) {
+            let part = self.part(comparisons.len() - place);
+            match self.benchmark(variants, left_out, parameters, limit, part) {
                 Ok(benchmark) => results.benchmarks.push(benchmark),
                 // What is measured with other values is worth having.
                 Err(error) => match too_little_time(&error) {
@@ -164,7 +173,7 @@ impl Measurement {
             }
         }
         match (results.benchmarks.is_empty(), refused) {
-            (true, Some(time)) => Err(refusal(&time, self.measuring.comparisons()).into()),
+            (true, Some(time)) => Err(refusal(&time).into()),
             _ => Ok(results),
         }
     }
@@ -251,7 +260,10 @@ impl Measurement {
 
     fn limits_of_trials(&self) -> Limits<'_> {
         // A command that never ends must not use up the time.
-        let limits = [self.time_limit(), self.clock.limit_of_trials(self.share())];
+        let limits = [
+            self.time_limit(),
+            self.clock.limit_of_trials(self.first_part().of_left),
+        ];
         Limits {
             time: limits.into_iter().flatten().min(),
             memory: None,
@@ -292,11 +304,11 @@ impl Measurement {
         left_out: &[LeftOut],
         parameters: &Parameters,
         memory_limit_bytes: Option<u64>,
-        share: f64,
+        part: Part,
     ) -> anyhow::Result<Benchmark> {
         let mut settings = self.settings.clone();
         if let Some(left) = self.clock.left() {
-            settings.budget_seconds = left.as_secs_f64() * share;
+            settings.budget_seconds = left.as_secs_f64() * part.of_left;
         }
         let plan = Plan {
             name: self.name.clone(),
@@ -306,6 +318,10 @@ impl Measurement {
             variants: self.planned(variants, parameters, memory_limit_bytes)?,
             left_out: left_out.to_vec(),
             settings,
+            share: Share {
+                given: self.settings.budget(),
+                part: part.of_given,
+            },
             load: match &self.server {
                 Some(server) => Some(server.load(parameters)?),
                 None => None,
@@ -336,6 +352,10 @@ impl Measurement {
 fn explained(error: MeasureError) -> anyhow::Error {
     let error = match error {
         MeasureError::Serve(error) => error,
+        MeasureError::WorksOnce(_) => {
+            let failure = Failure::failed(error.to_string()).code(exit::COMMAND_FAILED);
+            return failure.hint(WORKS_ONCE_HINT).into();
+        }
         other => return other.into(),
     };
     let finished = error.finished();
@@ -347,6 +367,10 @@ fn explained(error: MeasureError) -> anyhow::Error {
         None => failure.into(),
     }
 }
+
+/// What to do about a command that finds what it left behind.
+const WORKS_ONCE_HINT: &str =
+    "remove what a run leaves behind before the next one: sh -c 'rm -rf DIRECTORY; COMMAND'";
 
 fn way_out(error: &ServeError) -> Option<String> {
     match error {

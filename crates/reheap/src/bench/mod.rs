@@ -12,6 +12,7 @@ pub(crate) mod reach;
 pub(crate) mod ready;
 pub(crate) mod replayed;
 pub(crate) mod search;
+mod shell_syntax;
 pub(crate) mod sweep;
 mod twins;
 pub(crate) mod variants;

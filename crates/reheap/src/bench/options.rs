@@ -254,12 +254,13 @@ impl ServerArguments {
                 return Err(failure.hint("add --ready-port or --ready-line").into());
             }
         };
-        let words = |text: &String| -> anyhow::Result<Vec<OsString>> {
-            Ok(words(text)?.into_iter().map(OsString::from).collect())
+        let words = |flag: &str, text: &str| -> anyhow::Result<Vec<OsString>> {
+            Ok(words(flag, text)?.into_iter().map(OsString::from).collect())
         };
+        let server = self.server.as_deref();
         Ok(Some(Server {
-            words: self.server.as_ref().map_or(Ok(Vec::new()), words)?,
-            load: words(load)?,
+            words: server.map_or(Ok(Vec::new()), |server| words("--server ", server))?,
+            load: words("--load ", load)?,
             ready,
             ready_within: Duration::from_secs_f64(positive(self.ready_within, "--ready-within")?),
         }))

@@ -14,7 +14,7 @@ use crate::limits::{self, Shortage};
 use crate::preloading;
 use crate::program::Program;
 use crate::pulse;
-use crate::ui::Failure;
+use crate::ui::{self, Failure};
 use crate::workshop::Workshop;
 use anyhow::Context as _;
 use reheap_allocators::probe::Recording;
@@ -22,6 +22,7 @@ use reheap_allocators::target::Libc;
 use reheap_bench::experiment::{FirstRun, MeasureError};
 use reheap_bench::outlook::TooSlow;
 use reheap_bench::results::{Activity, LeftOut, Role};
+use reheap_bench::run::CommandLine;
 use std::ffi::OsString;
 use std::path::Path;
 use std::rc::Rc;
@@ -116,6 +117,13 @@ impl ReadProgram {
             unreachable: Unreachable::default(),
         })
     }
+}
+
+/// A run of the command with the probe, and how to repeat it.
+struct Probed {
+    recording: Recording,
+    command: CommandLine,
+    first_run: FirstRun,
 }
 
 /// A command whose program loads a preload.
@@ -283,7 +291,8 @@ impl<'a> Dynamic<'a> {
         self.preloaded(&Choice::of("stock", &[])?)
     }
 
-    /// The command under an allocator that a run showed to be active.
+    /// The command under an allocator that a run showed to be active; without a preload, under the one that a run showed
+    /// it to have.
     pub(crate) fn preloaded(&self, choice: &Choice) -> anyhow::Result<ReadyVariant> {
         let shortage = limits::shortage(choice.allocator, &self.read.program, self.libc);
         if let Some(limit) = shortage.filter(Shortage::prevents_start) {
@@ -298,18 +307,55 @@ impl<'a> Dynamic<'a> {
             ..ReadyVariant::new(self.libc, choice, self.words.to_vec())
         };
         let Some(file) = preloading::file(choice, program, self.workshop)? else {
-            return self.tried_out(ready);
+            return self.without_preload(ready);
         };
-        let (reach, first_run) = self.see(&ready, &file)?;
+        let probed = self.observe(&ready)?;
+        let reach = self.reach(&ready.name, &file, &probed)?;
         ready.activity = Activity::Seen(reach.seen);
         ready.unreached = reach.unreached;
-        ready.first_run = Some(first_run);
+        ready.first_run = Some(probed.first_run);
         Ok(ready)
     }
 
-    /// Runs the command once with a probe in front of the library, and says how far the library reaches, and what came
-    /// of the run.
-    fn see(&self, ready: &ReadyVariant, library: &Path) -> anyhow::Result<(Reach, FirstRun)> {
+    /// The command as it is. A program that is linked with an allocator of its own, as Debian's redis is with jemalloc,
+    /// has nothing of the libc's allocator: neither its name, nor its options.
+    fn without_preload(&self, mut ready: ReadyVariant) -> anyhow::Result<ReadyVariant> {
+        let probed = self.observe(&ready)?;
+        let observation = probed.recording.observation()?;
+        ready.first_run = Some(probed.first_run);
+        let Some(own) = &observation.provider else {
+            return Ok(ready);
+        };
+        let name = own.file_name().unwrap_or_default();
+        let Ok(seen) = observation.active(own) else {
+            return Ok(ready);
+        };
+        if preloading::is_libc(name) {
+            return Ok(ready);
+        }
+        let (libc, name) = (self.libc, name.display());
+        let program = self.read.program.route.file.display();
+        if !ready.tuning.is_empty() {
+            let text = format!(
+                "cannot measure {}: `{program}` has the malloc of {name}, which knows no option of {libc}",
+                ready.name
+            );
+            return Err(Failure::usage(text).into());
+        }
+        ui::note(&format!(
+            "`{program}` has the malloc of {name} and not that of {libc}"
+        ));
+        Ok(ReadyVariant {
+            name: format!("{libc}+{name}"),
+            allocator: None,
+            activity: Activity::Seen(seen),
+            ..ready
+        })
+    }
+
+    /// Runs the command once with a probe in front of all libraries, and gives what the probe saw and what came of the
+    /// run.
+    fn observe(&self, ready: &ReadyVariant) -> anyhow::Result<Probed> {
         let recording = Recording::create()?;
         let target = self
             .read
@@ -317,24 +363,33 @@ impl<'a> Dynamic<'a> {
             .target()
             .context("there is no preload for it")?;
         let probe = preloading::probe(&target, self.workshop)?;
-        let measurement = self.measurement;
-        let mut command = command_line(self.words, measurement.first_parameters())?;
+        let mut command = command_line(self.words, self.measurement.first_parameters())?;
         let mut environment = ready.environment.clone();
-        let preload = preloading::take_out(&mut environment);
+        let preload = preloading::take_out(&mut environment).or_else(preloading::present);
         environment.extend(recording.environment(&probe, preload.as_deref()));
         command.environment = environment;
-        let first_run = measurement.try_out(&ready.name, command.clone())?;
-        let observation = recording.observation()?;
+        let first_run = self.measurement.try_out(&ready.name, command.clone())?;
+        Ok(Probed {
+            recording,
+            command,
+            first_run,
+        })
+    }
+
+    /// How far the library reaches into the command, by what the probe saw in a run.
+    fn reach(&self, variant: &str, library: &Path, probed: &Probed) -> anyhow::Result<Reach> {
+        let (measurement, first_run) = (self.measurement, &probed.first_run);
+        let observation = probed.recording.observation()?;
         let mut census = Census::new(library, self.libc);
         if !observation.unheard.is_empty() {
             // Once more, because only a running process shows its memory.
-            census.look_during(|| measurement.try_out(&ready.name, command))??;
+            census.look_during(|| measurement.try_out(variant, probed.command.clone()))??;
         }
         let active = observation.active(library);
         let seen = active.or_else(|why| census.loaded_by(&why).ok_or(why));
         let seen = seen.map_err(|why| {
             let why = preloading::explained(why, &self.read.program, library);
-            let text = format!("{} would not be active: {why}", ready.name);
+            let text = format!("{variant} would not be active: {why}");
             // A program that has failed early may not have come as far as to its first allocation.
             let failed = match first_run.finished.outcome.is_success() {
                 true => String::new(),
@@ -343,14 +398,14 @@ impl<'a> Dynamic<'a> {
             Failure::failed(format!("{text}{failed}"))
         })?;
         let unreachable = &self.read.unreachable;
-        let count = |read: &dyn Fn() -> _| measurement.clock.count(read).0;
+        let count = |read: &dyn Fn() -> _| self.measurement.clock.count(read).0;
         let unreached = unreachable.of(&observation, self.libc, count);
         let reach = Reach { seen, unreached };
         match reach::share_of_unreached(&observation, &first_run.finished.cost) {
             share if share > reach::SHARE_MAX && !reach.unreached.is_empty() => {
-                Err(reach.refusal(&ready.name, share).into())
+                Err(reach.refusal(variant, share).into())
             }
-            _ => Ok((reach, first_run)),
+            _ => Ok(reach),
         }
     }
 }

@@ -5,7 +5,7 @@
 //! better than it is.
 
 use crate::attacking::measured;
-use crate::bench::clock::refusal;
+use crate::bench::clock::{Part, refusal};
 use crate::bench::measure::{Measurement, too_little_time};
 use crate::bench::ready::ReadyVariant;
 use crate::bench::variants;
@@ -15,8 +15,8 @@ use reheap_allocators::catalogue;
 use reheap_allocators::target::Libc;
 use reheap_bench::failures::nothing_works;
 use reheap_bench::findings::Findings;
-use reheap_bench::outlook::TooSlow;
-use reheap_bench::recommend::{self, Goal, Wish};
+use reheap_bench::outlook::{TooLittleTime, TooSlow};
+use reheap_bench::recommend::{self, FINALISTS_MAX, Goal, Wish};
 use reheap_bench::results::{Benchmark, Ending, LeftOut, Results, Role};
 use std::collections::BTreeSet;
 
@@ -37,8 +37,13 @@ pub(crate) trait VariantSource {
 /// What a search found.
 pub(crate) struct Found {
     pub(crate) results: Results,
-    /// The last benchmark, for the verdict; `None` if it was interrupted, or nothing works.
-    pub(crate) wish: Option<Wish>,
+    /// One for each of the benchmarks; none if one was interrupted, or nothing works.
+    pub(crate) steps: Vec<Step>,
+}
+
+/// What the variants of a benchmark have to be judged by.
+pub(crate) struct Step {
+    pub(crate) wish: Wish,
     /// The choices that variants stand for, by the variants' names.
     pub(crate) choices: Vec<(String, Choice)>,
 }
@@ -47,8 +52,7 @@ impl Found {
     fn nothing(results: Results) -> Found {
         Found {
             results,
-            wish: None,
-            choices: Vec::new(),
+            steps: Vec::new(),
         }
     }
 }
@@ -122,11 +126,21 @@ impl StepVariants {
     }
 }
 
-/// Said where only the first step fits into the time.
-const SKIPPED: &str = "skipped step 2 of 2, tuning: no time is left; use --budget to allow more";
+/// Says that only the first step fits into the time.
+fn say_skipped(time: &TooLittleTime) {
+    let seconds = time.enough_seconds();
+    ui::note(&format!(
+        "skipped step 2 of 2, tuning: no time is left; it needs `--budget {seconds}`"
+    ));
+}
 
-/// The share of the time for the first step; the second gets the rest.
-const SHARE_OF_ALLOCATORS: f64 = 0.6;
+/// The part of the time for the first step, if that is enough; the second gets the rest.
+const PART_OF_ALLOCATORS: f64 = 0.6;
+/// The second step takes what is left, which is at least its part.
+const PART_OF_TUNING: Part = Part {
+    of_left: 1.0,
+    of_given: 1.0 - PART_OF_ALLOCATORS,
+};
 
 impl AllocatorSearch<'_> {
     /// Searches within the time of the measurement.
@@ -145,9 +159,10 @@ impl AllocatorSearch<'_> {
         let mut choices = Choice::to_try(hardened)?;
         choices.sort_by_key(|choice| Some(choice.allocator.name) != self.first);
         let mut step = StepVariants::new(baseline);
-        self.begin(&step, SHARE_OF_ALLOCATORS, choices.len());
+        let part = self.part_of_allocators(&step, choices.len());
+        self.begin(&step, part, choices.len());
         if let Err(time) = self.measurement.clock.room() {
-            return Err(refusal(&time, 1).into());
+            return Err(refusal(&time).into());
         }
         for choice in choices {
             step.add(self, choice)?;
@@ -157,9 +172,9 @@ impl AllocatorSearch<'_> {
             return Err(Failure::failed(text).into());
         }
         ui::note("step 1 of 2: allocators");
-        let measured = self.measure("allocators", &step, SHARE_OF_ALLOCATORS);
+        let measured = self.measure("allocators", &step, part);
         let benchmark = measured.map_err(|error| match too_little_time(&error) {
-            Some(time) => refusal(time, 1).into(),
+            Some(time) => refusal(time).into(),
             None => error,
         })?;
         results.benchmarks.push(benchmark);
@@ -167,10 +182,7 @@ impl AllocatorSearch<'_> {
         if benchmark.ended == Ending::Interrupted || nothing_works(benchmark).is_some() {
             return Ok(Found::nothing(results));
         }
-        let finalists = recommend::finalists(
-            &Findings::of(&results, benchmark),
-            &self.wish(&step.baseline.name, &step.choices),
-        );
+        let finalists = recommend::finalists(&Findings::of(&results, benchmark), &self.wish(&step));
         let finalists: Vec<String> = finalists
             .iter()
             .map(|&i| benchmark.variants[i].name.clone())
@@ -181,45 +193,61 @@ impl AllocatorSearch<'_> {
             results.benchmarks[0].ended = Ending::Interrupted;
             return Ok(Found::nothing(results));
         }
+        let mut steps = vec![self.judged(step)];
         if let Some(tuned) = tuned? {
             ui::note("step 2 of 2: tuning");
-            match self.measure("tuning", &tuned, 1.0) {
+            match self.measure("tuning", &tuned, PART_OF_TUNING) {
                 Ok(benchmark) => {
                     let interrupted = benchmark.ended == Ending::Interrupted;
                     results.benchmarks.push(benchmark);
                     if interrupted {
                         return Ok(Found::nothing(results));
                     }
-                    step = tuned;
+                    steps.push(self.judged(tuned));
                 }
-                Err(error) if too_little_time(&error).is_some() => ui::note(SKIPPED),
-                Err(error) => return Err(error),
+                Err(error) => match too_little_time(&error) {
+                    Some(time) => say_skipped(time),
+                    None => return Err(error),
+                },
             }
         }
-        Ok(Found {
-            results,
-            wish: Some(self.wish(&step.baseline.name, &step.choices)),
-            choices: step.choices,
-        })
+        Ok(Found { results, steps })
+    }
+
+    /// The part of the time for the allocators. If they need more than theirs, or the rest is not enough to tune any, it
+    /// is all of it: comparing them comes first.
+    fn part_of_allocators(&self, step: &StepVariants, candidates: usize) -> Part {
+        let is_enough = |part, candidates| {
+            let first_run = step.baseline.first_run.as_ref();
+            let outlook = first_run.and_then(|run| self.measurement.clock.outlook(part, run.took));
+            outlook.is_none_or(|outlook| outlook.has_room_for(candidates))
+        };
+        let (first, rest) = (
+            Part::of_all(PART_OF_ALLOCATORS),
+            Part::of_all(1.0 - PART_OF_ALLOCATORS),
+        );
+        match is_enough(first, candidates) && is_enough(rest, FINALISTS_MAX + 1) {
+            true => first,
+            false => Part::of_all(1.0),
+        }
     }
 
     /// Begins to count the time of a step, if the baseline was tried out.
-    fn begin(&self, step: &StepVariants, share: f64, wanted: usize) {
+    fn begin(&self, step: &StepVariants, part: Part, wanted: usize) {
         if let Some(first_run) = &step.baseline.first_run {
             self.measurement
                 .clock
-                .begin_step(share, first_run.took, wanted);
+                .begin_step(part, first_run.took, wanted);
         }
     }
 
-    /// Measures one step with a share of the time that is left.
-    fn measure(&self, name: &str, step: &StepVariants, share: f64) -> anyhow::Result<Benchmark> {
+    /// Measures one step in a part of the time.
+    fn measure(&self, name: &str, step: &StepVariants, part: Part) -> anyhow::Result<Benchmark> {
         let measurement = self.measurement;
         let parameters = measurement.first_parameters();
         let memory = measurement.first_memory_limit_bytes();
         let (variants, left_out) = (step.variants(), &step.left_out);
-        let mut benchmark =
-            measurement.benchmark(&variants, left_out, parameters, memory, share)?;
+        let mut benchmark = measurement.benchmark(&variants, left_out, parameters, memory, part)?;
         benchmark.name = format!("{}: {name}", benchmark.name);
         Ok(benchmark)
     }
@@ -240,7 +268,8 @@ impl AllocatorSearch<'_> {
             of_finalists.iter().map(|((_, choice), _)| choice).collect();
         let stock = Choice::of("stock", &[])?;
         // No option of the libc's own allocator makes it a hardened one.
-        if self.source.tunes_baseline() && self.goal != Goal::Security {
+        let tunes_baseline = self.source.tunes_baseline() && step.baseline.allocator.is_some();
+        if tunes_baseline && self.goal != Goal::Security {
             choices.push(&stock);
         }
         let mut to_try = Vec::new();
@@ -253,12 +282,12 @@ impl AllocatorSearch<'_> {
                 }
             }
         }
-        self.begin(&tuned, 1.0, finalists.len() + to_try.len());
+        self.begin(&tuned, PART_OF_TUNING, finalists.len() + to_try.len());
         for ((_, choice), ready) in of_finalists {
             tuned.add_ready(self, ready.clone(), choice.clone());
         }
-        if !to_try.is_empty() && self.measurement.clock.room().is_err() {
-            ui::note(SKIPPED);
+        if let (false, Err(time)) = (to_try.is_empty(), self.measurement.clock.room()) {
+            say_skipped(&time);
             return Ok(None);
         }
         for choice in to_try {
@@ -267,7 +296,15 @@ impl AllocatorSearch<'_> {
         Ok((tuned.ready.len() > finalists.len()).then_some(tuned))
     }
 
-    fn wish(&self, baseline: &str, choices: &[(String, Choice)]) -> Wish {
+    fn judged(&self, step: StepVariants) -> Step {
+        Step {
+            wish: self.wish(&step),
+            choices: step.choices,
+        }
+    }
+
+    fn wish(&self, step: &StepVariants) -> Wish {
+        let (baseline, choices) = (&step.baseline, &step.choices);
         let hardened = choices
             .iter()
             .filter(|(_, choice)| choice.allocator.is_hardened && !choice.is_stock());
@@ -277,13 +314,14 @@ impl AllocatorSearch<'_> {
         if self.source.baseline_libc() == Libc::Musl || self.goal != Goal::Security {
             let stock = choices.iter().filter(|(_, choice)| choice.is_stock());
             hardened.extend(stock.map(|(name, _)| name.clone()));
-            hardened.insert(baseline.to_owned());
+            // Nothing is known of an allocator that the program brings along.
+            hardened.extend(baseline.allocator.as_ref().map(|_| baseline.name.clone()));
         }
         let names = choices.iter().map(|(name, _)| name.as_str());
         Wish {
             goal: self.goal,
             hardened,
-            attacked: measured::withstood(names.chain([baseline])),
+            attacked: measured::withstood(names.chain([baseline.name.as_str()])),
         }
     }
 }

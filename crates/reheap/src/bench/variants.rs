@@ -1,5 +1,6 @@
 //! Parses variants as users type them: `glibc`, `musl+mimalloc[purge_delay=0]`, `jemalloc`, or `NAME=COMMAND`.
 
+use crate::bench::shell_syntax;
 use crate::bench::twins::first_twin;
 use crate::choice::Choice;
 use crate::ui::Failure;
@@ -88,12 +89,13 @@ fn own_command(value: &str) -> anyhow::Result<Option<OwnCommand>> {
     }
     Ok(Some(OwnCommand {
         name: name.to_owned(),
-        words: words(command)?,
+        words: words(&format!("--variant {name}="), command)?,
     }))
 }
 
-/// Splits a command into words as a POSIX shell does, and does nothing else that a shell does.
-pub(crate) fn words(command: &str) -> anyhow::Result<Vec<String>> {
+/// Splits a command into words as a POSIX shell does, and refuses what else a shell would do. It is a value of this flag,
+/// which ends with `=` or a blank.
+pub(crate) fn words(flag: &str, command: &str) -> anyhow::Result<Vec<String>> {
     let words = shell_words::split(command).map_err(|_| {
         Failure::usage(format!(
             "cannot split `{command}` into words: a quote is missing"
@@ -102,6 +104,7 @@ pub(crate) fn words(command: &str) -> anyhow::Result<Vec<String>> {
     if words.is_empty() {
         return Err(Failure::usage("a command is empty").into());
     }
+    shell_syntax::refuse(flag, command)?;
     Ok(words)
 }
 

@@ -8,7 +8,7 @@ use crate::bench::measure::{self, Measurement};
 use crate::bench::options::{Measuring, MeasuringArguments, ServerArguments};
 use crate::bench::outputs::{OutputArguments, Outputs};
 use crate::bench::preloaded::Dynamic;
-use crate::bench::search::AllocatorSearch;
+use crate::bench::search::{AllocatorSearch, Step};
 use crate::bench::sweep;
 use crate::bench::write;
 use crate::choice::Choice;
@@ -20,7 +20,7 @@ use crate::workshop::{Network, Workshop};
 use reheap_allocators::target::Libc;
 use reheap_bench::findings::Findings;
 use reheap_bench::overview::Overview;
-use reheap_bench::recommend::{self, Advice, Goal, Wish};
+use reheap_bench::recommend::{self, Advice, Goal};
 use reheap_bench::results::Role;
 use reheap_report::profile::Verdict;
 use std::ffi::{OsStr, OsString};
@@ -217,24 +217,22 @@ fn recommend(
     outputs: &Outputs,
 ) -> anyhow::Result<ExitCode> {
     let found = search.run()?;
-    let Some(wish) = &found.wish else {
+    if found.steps.is_empty() {
         return measure::finish(&found.results, outputs);
-    };
+    }
     let overview = Overview::of(std::slice::from_ref(&found.results));
     write::files(&overview, outputs)?;
     // reheap drops a candidate that crashes and recommends another. If the baseline crashes, nothing is certain.
     let is_uncertain = measure::any_failed(&overview, &[Role::Baseline, Role::BaselineCopy]);
     if outputs.to_standard_output() == 0 {
         let tried = write::tried_before_last(&overview, outputs);
-        let ranking = match wish.goal {
-            Goal::Security => attacked::ranking(&overview.benchmarks),
-            _ => String::new(),
-        };
-        let last = overview.into_last();
-        let mut said = words(&last.benchmarks[0], wish, &found.choices, commands);
-        said.push_str(&ranking);
+        let mut said = words(&overview.benchmarks, &found.steps, commands);
+        if search.goal == Goal::Security {
+            said.push_str(&attacked::ranking(&overview.benchmarks));
+        }
         said.extend(profiled.map(of_profile));
         ui::data(&said)?;
+        let last = overview.into_last();
         ui::data(&format!("\n{tried}\n{}", write::table(&last, outputs)))?;
     }
     Ok(match is_uncertain {
@@ -250,13 +248,19 @@ fn of_profile(verdict: &Verdict) -> String {
     format!("  profile    {said}\n")
 }
 
+/// The last step with enough rounds for a claim decides, because it measured again what the one before chose; if none
+/// has, the last one says so.
+fn decisive(benchmarks: &[Findings<'_>]) -> usize {
+    let has_enough = |findings: &Findings<'_>| findings.few_rounds().is_none();
+    let last = benchmarks.len() - 1;
+    benchmarks.iter().rposition(has_enough).unwrap_or(last)
+}
+
 /// The verdict, what it costs, and how to apply and undo it.
-fn words(
-    findings: &Findings<'_>,
-    wish: &Wish,
-    choices: &[(String, Choice)],
-    commands: &Commands<'_>,
-) -> String {
+fn words(benchmarks: &[Findings<'_>], steps: &[Step], commands: &Commands<'_>) -> String {
+    let place = decisive(benchmarks);
+    let (findings, Step { wish, choices }) = (&benchmarks[place], &steps[place]);
+    let last = &benchmarks[benchmarks.len() - 1];
     let recommendation = recommend::recommend(findings, wish);
     let mut text = format!(
         "recommended for {}: {}\n",
@@ -267,8 +271,14 @@ fn words(
     for (name, failures) in &recommendation.failed {
         line(format!("  failed     {name}: {failures}"));
     }
-    if let Some(seconds) = recommendation.enough_seconds(findings) {
-        line(format!("  more data  --budget {seconds}"));
+    let undecided = last.few_rounds();
+    if let Some(few) = undecided.filter(|_| place + 1 < benchmarks.len()) {
+        line(format!("  tuning     {few}"));
+    }
+    let is_open = recommendation.lacks_data() || place + 1 < benchmarks.len();
+    let more = undecided.filter(|_| is_open);
+    if let Some(flag) = more.and_then(|few| few.flag_for_more(&last.results.settings)) {
+        line(format!("  more data  {flag}"));
     }
     let Advice::Take(variant) = recommendation.advice else {
         return text;
