@@ -398,22 +398,12 @@ fn a_command_that_works_only_once_is_not_timed_on_its_failures() {
 
 #[test]
 fn other_output_is_told_with_the_option_that_accepts_it() {
-    let variants = "--variant a='echo one' --variant b='echo other'";
-    let outcome = run(&mut bench(&format!("--rounds 2 {variants}"))).ended_with(4);
-    assert!(
-        outcome.stdout.contains("`--ignore-output`"),
-        "{}",
-        outcome.stdout
-    );
-    let outcome = run(&mut bench(&format!(
-        "--rounds 2 --ignore-output {variants}"
-    )));
-    let outcome = outcome.succeeded();
-    assert!(
-        !outcome.stdout.contains("ignore-output"),
-        "{}",
-        outcome.stdout
-    );
+    let variants = ["--variant", "a=echo one", "--variant", "b=echo other"];
+    let outcome = run(bench("--rounds 2").args(variants)).ended_with(4);
+    let named = "`--ignore-output`";
+    assert!(outcome.stdout.contains(named), "{}", outcome.stdout);
+    let outcome = run(bench("--rounds 2 --ignore-output").args(variants)).succeeded();
+    assert!(!outcome.stdout.contains(named), "{}", outcome.stdout);
 }
 
 #[test]
