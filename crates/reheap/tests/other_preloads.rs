@@ -267,11 +267,13 @@ fn works_with_a_library_that_allocates_in_system_calls(allocator: &'static str, 
 
 /// What a preload may take from glibc: the glue, and any allocator. Of the functions that other preloads replace, these
 /// make no system call, or are called for an error, a fork, or an option that is off.
-const FROM_GLIBC: [&str; 33] = [
+const FROM_GLIBC: [&str; 35] = [
+    "__environ",
     "__errno_location",
     "__libc_single_threaded",
     "abort",
     "dlsym",
+    "environ",
     "fprintf",
     "fputs",
     "fwrite",
@@ -333,10 +335,7 @@ const FROM_GLIBC_BY_ALLOCATOR: [(&str, &[&str]); 4] = [
             "strtok",
         ],
     ),
-    (
-        "mimalloc",
-        &["__environ", "environ", "getenv", "pathconf", "realpath"],
-    ),
+    ("mimalloc", &["pathconf", "realpath"]),
     // It reads how large huge pages are, if it is to use them.
     ("rpmalloc", &["fclose", "fgets", "fopen"]),
     ("snmalloc", &["_setjmp", "longjmp"]),
