@@ -2,10 +2,12 @@
 //!
 //! Sources are read as tokens and not as syntax trees: that works for every edition and for unstable syntax, and a token
 //! knows its place in the file. Modules are followed as rustc does (Rust reference, "Modules"). What a macro makes cannot
-//! be known; a `#[global_allocator]` inside a call of one is found, and marked as such. `cfg_if!` is understood.
+//! be known; a `#[global_allocator]` inside a call of one is found, and marked as such. `cfg_if!` and `include!` are
+//! understood.
 
 mod imports;
 mod items;
+mod mentions;
 mod outline;
 pub mod settings;
 
@@ -14,6 +16,7 @@ use crate::error::AdoptError;
 use crate::text::Text;
 use imports::Imports;
 use items::{Item, ItemKind};
+pub use mentions::Mention;
 pub use outline::{Outline, allocators_in, identifiers_in, is_made_elsewhere, literals_in};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use settings::Setting;
@@ -61,6 +64,10 @@ pub enum Place {
 pub struct Sources {
     /// The global allocators.
     pub allocators: Vec<GlobalAllocator>,
+    /// Where else the code needs crates.
+    pub mentions: Vec<Mention>,
+    /// The names of its modules.
+    pub modules: HashSet<String>,
     /// Every identifier in the code.
     pub identifiers: HashSet<String>,
     /// The files, the root first.
@@ -121,22 +128,29 @@ impl Sources {
 
 impl Walk {
     fn file(&mut self, path: &Path, directory: PathBuf, condition: &Condition) {
+        if let Some((text, tokens)) = self.read(path) {
+            self.contents(&text, tokens, directory, condition);
+        }
+    }
+
+    /// A file that was not read before.
+    fn read(&mut self, path: &Path) -> Option<(Text, TokenStream)> {
         let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         if !self.seen.insert(real) {
-            return;
+            return None;
         }
-        let text = Text::read(path).and_then(|text| match self.depth {
-            ..DEPTH_MAX => Ok((tokens(&text)?, text)),
+        let read = Text::read(path).and_then(|text| match self.depth {
+            ..DEPTH_MAX => tokens(&text).map(|tokens| (text, tokens)),
             _ => Err(too_deep(&text)),
         });
-        let (tokens, text) = match text {
-            Ok(read) => read,
-            Err(error) => {
-                self.sources.unread.push(error);
-                return;
-            }
-        };
-        self.contents(&text, tokens, directory, condition);
+        read.map_err(|error| self.sources.unread.push(error)).ok()
+    }
+
+    /// What a file says as a whole, whether it is a module or included in one.
+    fn add_file(&mut self, text: &Text, tokens: &TokenStream) {
+        self.sources.files.push(text.path.clone());
+        add_identifiers(tokens, &mut self.sources.identifiers);
+        self.sources.settings.extend(settings::of(tokens, text));
     }
 
     fn contents(
@@ -147,9 +161,7 @@ impl Walk {
         condition: &Condition,
     ) {
         let is_root = self.sources.files.is_empty();
-        self.sources.files.push(text.path.clone());
-        add_identifiers(&tokens, &mut self.sources.identifiers);
-        self.sources.settings.extend(settings::of(&tokens, text));
+        self.add_file(text, &tokens);
         let items = items::of(tokens);
         let inner = items.iter().filter(|item| item.kind == ItemKind::Inner);
         let mut condition = condition.clone();
@@ -175,6 +187,10 @@ impl Walk {
     fn each_item(&mut self, text: &Text, items: &[Item], module: &Module) {
         for item in items {
             let condition = || module.condition.and(&item.condition(text));
+            if module.place == Place::Module {
+                let mentions = mentions::of(item, text, &module.imports, &condition());
+                self.sources.mentions.extend(mentions);
+            }
             match &item.kind {
                 ItemKind::Module(name) => self.module(text, item, name, module),
                 ItemKind::Static if item.global_allocator(text).is_some() => {
@@ -194,6 +210,9 @@ impl Walk {
                 }
                 ItemKind::Macro(name) if name == "compile_error" => {
                     self.sources.refused.push(condition());
+                }
+                ItemKind::Macro(name) if name == "include" && module.place == Place::Module => {
+                    self.included(text, item, module, &condition());
                 }
                 kind if mentions_attribute(&item.tokens) => {
                     let place = match (kind, &module.place) {
@@ -235,6 +254,7 @@ impl Walk {
     }
 
     fn module(&mut self, text: &Text, item: &Item, name: &str, parent: &Module) {
+        self.sources.modules.insert(name.to_owned());
         let condition = parent.condition.and(&item.condition(text));
         let path = item.path_attribute();
         if let Some(body) = item.braces() {
@@ -265,6 +285,30 @@ impl Walk {
             true => self.file(&flat, directory, &condition),
             false => self.file_if_there(&directory.join("mod.rs"), directory, &condition),
         }
+    }
+
+    /// The items of a file that `include!` names; its path begins at the file that includes it. Files that a build script
+    /// makes have no such path.
+    fn included(&mut self, text: &Text, item: &Item, parent: &Module, condition: &Condition) {
+        let Some(path) = item.included().filter(|_| !self.is_one_file) else {
+            return;
+        };
+        let file = text.path.parent().unwrap_or(Path::new("")).join(path);
+        if !file.is_file() {
+            return;
+        }
+        let Some((included, tokens)) = self.read(&file) else {
+            return;
+        };
+        self.add_file(&included, &tokens);
+        let items = items::of(tokens);
+        let inside = Module {
+            directory: file.parent().unwrap_or(Path::new("")).to_owned(),
+            condition: condition.clone(),
+            place: Place::Module,
+            imports: parent.imports.with(&items),
+        };
+        self.items(&included, &items, &inside);
     }
 
     /// A build script may make a module that is not there yet.

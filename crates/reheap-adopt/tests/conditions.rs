@@ -168,7 +168,12 @@ fn names_are_resolved_as_the_compiler_does() {
         "extern crate mimalloc as heap;\n#[global_allocator]\nstatic A: heap::MiMalloc = heap::MiMalloc;\nfn main() {}\n",
     ] {
         let found = in_package(MUSL, main);
-        assert_eq!(found.len(), 1, "{main}{found:#?}");
+        let lines: Vec<&str> = found.iter().filter_map(|it| it.split(' ').next()).collect();
+        assert_eq!(
+            lines,
+            ["src/main.rs:1", "src/main.rs:2"],
+            "{main}{found:#?}"
+        );
     }
     // A dependency by that name which is another package.
     assert_clean(&in_package(
@@ -190,4 +195,52 @@ fn several_dependencies_are_one_condition_in_the_code() {
     );
     let main = main_under("any(target_os = \"linux\", windows)");
     assert_clean(&in_package(manifest, &main));
+}
+
+#[test]
+fn an_import_needs_the_condition_that_the_allocator_has() {
+    let used = "static HEAP: MiMalloc = MiMalloc;\n\nfn main() {}\n";
+    let main = format!(
+        "use mimalloc::MiMalloc;\n\n#[cfg(target_env = \"musl\")]\n#[global_allocator]\n{used}"
+    );
+    let words = "condition-differs: `mimalloc` is used here but is no dependency for x86_64-unknown-linux-gnu, so that \
+        build fails; write `#[cfg(target_env = \"musl\")]` above it, as in ";
+    let expected = |line: usize, place: &str| vec![format!("src/main.rs:{line} {words}{place}")];
+    assert_eq!(in_package(MUSL, &main), expected(1, "Cargo.toml:7"));
+    let one_by_one: String = ["x86_64", "aarch64", "i686"]
+        .iter()
+        .map(|it| format!("[target.{it}-unknown-linux-musl.dependencies]\nmimalloc = \"0.1\"\n"))
+        .collect();
+    let found = in_package(&one_by_one, &main);
+    assert_eq!(found[..1], expected(1, "src/main.rs:4"), "{found:#?}");
+    // As a static that is the global allocator only there.
+    let main = format!("#[cfg_attr(target_env = \"musl\", global_allocator)]\n{used}")
+        .replace("MiMalloc", "mimalloc::MiMalloc");
+    assert_eq!(in_package(MUSL, &main), expected(2, "Cargo.toml:7"));
+    let optional = "[dependencies]\nmimalloc = { version = \"0.1\", optional = true }\n\n\
+        [features]\nfast = [\"dep:mimalloc\"]\n";
+    let main = format!(
+        "mod heap {{\n    pub use mimalloc::MiMalloc;\n}}\n{}",
+        main_under("feature = \"fast\"")
+    );
+    assert_eq!(
+        in_package(optional, &main),
+        [
+            "src/main.rs:2 condition-differs: `mimalloc` is used here but is no dependency, so that build fails; write \
+             `#[cfg(feature = \"fast\")]` above it"
+        ]
+    );
+}
+
+#[test]
+fn an_import_of_something_else_with_that_name_is_left_alone() {
+    for other in [
+        "mod mimalloc;\nuse mimalloc::tuning;\n",
+        "use std::alloc as mimalloc;\nuse mimalloc::System;\n",
+        "#[cfg(target_env = \"musl\")]\nmod only {\n    use mimalloc::MiMalloc;\n}\n",
+        "macro_rules! import { () => { use mimalloc::MiMalloc; } }\n",
+    ] {
+        let main = format!("{other}{}", main_under("target_env = \"musl\""));
+        assert_clean(&in_package(MUSL, &main));
+    }
 }

@@ -186,3 +186,24 @@ fn a_file_that_is_no_rust_is_named_with_its_line() {
     let error = found.unread[0].to_string();
     assert!(error.contains("broken.rs`, line 3"), "{error}");
 }
+
+#[test]
+fn included_files_belong_to_the_module_that_includes_them() {
+    let heap = "#[global_allocator]\nstatic HEAP: Heap = Heap;\nmod inside;\n";
+    let found = sources(&[
+        (
+            "main.rs",
+            "use mimalloc::MiMalloc as Heap;\n#[cfg(unix)]\ninclude!(\"parts/heap.in\");\n\
+             include!(concat!(env!(\"OUT_DIR\"), \"/made.rs\"));\ninclude!(\"absent.rs\");\nfn main() {}\n",
+        ),
+        ("parts/heap.in", heap),
+        ("parts/inside.rs", "include!(\"inside.rs\");\n"),
+    ]);
+    let [allocator] = &found.allocators[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!(allocator.types, [["mimalloc", "MiMalloc"]]);
+    assert!(allocator.path.ends_with("parts/heap.in") && allocator.line == 1);
+    assert!(holds(allocator, GNU, &[]) && !holds(allocator, "x86_64-pc-windows-msvc", &[]));
+    assert_eq!((found.files.len(), found.unread.len()), (3, 0));
+}

@@ -10,7 +10,7 @@ use crate::features::Active;
 use crate::finding::{Finding, Rule};
 use crate::manifest::{Dependency, Kind};
 use crate::project::{Kind as TargetKind, Package, Target};
-use crate::sources::{GlobalAllocator, Place};
+use crate::sources::{GlobalAllocator, Mention, Place};
 use crate::worlds::{Found, Worlds};
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -23,15 +23,25 @@ struct Pair<'a> {
     uses: Vec<Use<'a>>,
     /// The other global allocators of the package.
     others: Vec<Use<'a>>,
+    /// All places that do not compile without the crate.
+    needs: Vec<Need<'a>>,
 }
 
 type Use<'a> = (&'a Target, &'a GlobalAllocator);
+
+/// A place that does not compile without the crate.
+struct Need<'a> {
+    target: &'a Target,
+    path: &'a Path,
+    line: usize,
+    condition: &'a Condition,
+}
 
 pub(crate) fn of(package: &Package) -> Vec<Finding> {
     let pairs = crates::CRATES
         .iter()
         .filter_map(|row| Pair::of(row, package));
-    pairs.filter_map(|pair| pair.finding()).collect()
+    pairs.flat_map(|pair| pair.findings()).collect()
 }
 
 impl<'a> Pair<'a> {
@@ -50,32 +60,58 @@ impl<'a> Pair<'a> {
         }
         let targets = package.targets.iter();
         let targets = targets.filter(|it| it.chooses() && !it.is_for_tests());
+        let targets: Vec<&Target> = targets.collect();
         let (uses, others): (Vec<Use<'_>>, Vec<Use<'_>>) = targets
-            .flat_map(|target| target.sources.allocators.iter().map(move |it| (target, it)))
+            .iter()
+            .flat_map(|target| {
+                target
+                    .sources
+                    .allocators
+                    .iter()
+                    .map(move |it| (*target, it))
+            })
             .partition(|(_, it)| it.types.iter().any(|path| names.contains(&path[0])));
         let is_known = !dependencies.is_empty() || !uses.is_empty();
         // What a macro compiles, nobody knows.
         let is_certain = |(_, it): &Use<'_>| it.is_one_type && !matches!(it.place, Place::Macro(_));
         let is_certain = uses.iter().chain(&others).all(is_certain);
+        let of_uses = uses.iter().map(|(target, it)| Need {
+            target,
+            path: &it.path,
+            line: it.line,
+            condition: &it.condition,
+        });
+        let mut needs: Vec<Need<'_>> = of_uses.collect();
+        // Without a dependency, the name may be that of anything.
+        if !dependencies.is_empty() {
+            let mentions = targets.iter().flat_map(|target| mentions(target, &names));
+            needs.extend(mentions);
+        }
         (is_known && is_certain).then_some(Self {
             package,
             allocator,
             dependencies,
             uses,
             others,
+            needs,
         })
     }
 
-    fn finding(&self) -> Option<Finding> {
+    fn findings(&self) -> Vec<Finding> {
+        let worlds = self.worlds();
+        let needs = self.needs.iter();
+        let missing: Vec<Finding> = needs
+            .filter_map(|need| self.missing(&worlds, need))
+            .collect();
+        match missing.is_empty() {
+            true => self.unused(&worlds).into_iter().collect(),
+            false => missing,
+        }
+    }
+
+    fn unused(&self, worlds: &Worlds) -> Option<Finding> {
         if self.uses.is_empty() {
             return None;
-        }
-        let worlds = self.worlds();
-        let missing = |world: &World<'_>, active: &Active| {
-            self.is_used(world) && !self.is_there(world, active)
-        };
-        if let Some(found) = worlds.find(missing) {
-            return Some(self.missing(&worlds, &found));
         }
         let is_unused = |world: &World<'_>, active: &Active| {
             self.is_compiled(world, active) && !self.is_used(world)
@@ -96,20 +132,24 @@ impl<'a> Pair<'a> {
             };
             is_built && is_unused(world, active) && !(is_outranked && may_be_in_use())
         })?;
-        Some(self.unused(&worlds, &unused))
+        Some(self.unused_in(worlds, &unused))
     }
 
     fn worlds(&self) -> Worlds {
-        let all = || self.uses.iter().chain(&self.others);
-        let uses = all().map(|(_, it)| &it.condition);
-        let refused = all().flat_map(|(target, _)| &target.sources.refused);
+        let others = self.others.iter().map(|(_, it)| &it.condition);
+        let code = self.needs.iter().map(|need| need.condition).chain(others);
+        let others = self.others.iter().map(|(target, _)| *target);
+        let targets = self.needs.iter().map(|need| need.target);
+        let refused = targets
+            .clone()
+            .chain(others)
+            .flat_map(|target| &target.sources.refused);
         let dependencies = self.dependencies.iter().map(|it| &it.condition);
-        let required = self.uses.iter();
-        let required = required.flat_map(|(target, _)| &target.required_features);
+        let required = targets.flat_map(|target| &target.required_features);
         let required: Vec<Condition> = required.cloned().map(Condition::Feature).collect();
         let keys: BTreeSet<String> = self.dependencies.iter().map(|it| it.key.clone()).collect();
         Worlds::of(
-            uses.chain(refused).chain(dependencies).chain(&required),
+            code.chain(refused).chain(dependencies).chain(&required),
             &self.package.manifest.features,
             &keys,
         )
@@ -145,23 +185,24 @@ impl<'a> Pair<'a> {
         !is_refused && dependencies.any(|it| it.kind == Kind::Normal && it.is_there(world, active))
     }
 
-    fn missing(&self, worlds: &Worlds, found: &Found) -> Finding {
-        // Which of the uses it is.
-        let used = self.uses.iter().find(|one| {
-            let is_it = |world: &World<'_>, active: &Active| {
-                is_active(one, world) && !self.is_there(world, active)
-            };
-            worlds.is_so(found, is_it)
-        });
-        let (_, used) = *used.unwrap_or(&self.uses[0]);
+    /// What is wrong with a place, if it is compiled in a build without the dependency.
+    fn missing(&self, worlds: &Worlds, need: &Need<'_>) -> Option<Finding> {
+        let is_missing = |world: &World<'_>, active: &Active| {
+            is_compiled(need.target, need.condition, world) && !self.is_there(world, active)
+        };
+        let found = worlds.find(is_missing)?;
+        Some(self.missing_in(worlds, &found, need))
+    }
+
+    fn missing_in(&self, worlds: &Worlds, found: &Found, need: &Need<'_>) -> Finding {
         let (name, package) = (self.allocator.package, &self.package.name);
         let Some(dependency) = self.dependencies.first() else {
             return Finding {
-                path: used.path.clone(),
-                line: used.line,
+                path: need.path.to_owned(),
+                line: need.line,
                 rule: Rule::MissingDependency,
                 what: format!("`{name}` is used here but is no dependency, so the build fails"),
-                fix: match used.condition.of_target().filter(|it| !it.is_always()) {
+                fix: match need.condition.of_target().filter(|it| !it.is_always()) {
                     Some(condition) => {
                         format!("`cargo add {name} --target 'cfg({condition})' -p {package}`")
                     }
@@ -172,32 +213,39 @@ impl<'a> Pair<'a> {
         let is_on_some_target =
             worlds.any_target(found, |world, active| self.is_there(world, active));
         Finding {
-            path: used.path.clone(),
-            line: used.line,
+            path: need.path.to_owned(),
+            line: need.line,
             rule: Rule::ConditionDiffers,
             what: format!(
                 "`{name}` is used here but is no dependency{}, so that build fails",
                 found.words()
             ),
             fix: match is_on_some_target {
-                true => self.fix_of_code(used, dependency),
-                false => self.fix_of_features(used, dependency),
+                true => self.fix_of_code(need, dependency),
+                false => self.fix_of_features(need, dependency),
             },
         }
     }
 
     /// The code should have the manifest's condition on targets, on which it works today; if the manifest names targets
     /// one by one, it means those of the code.
-    fn fix_of_code(&self, used: &GlobalAllocator, dependency: &Dependency) -> String {
+    fn fix_of_code(&self, need: &Need<'_>, dependency: &Dependency) -> String {
         let place = format!("Cargo.toml:{}", dependency.line);
         let conditions = self.dependencies.iter().map(|it| &it.condition);
         let names_one = |it: &Condition| matches!(it, Condition::Triple(_));
         if conditions.clone().any(names_one) {
-            return match used.condition.of_target() {
+            if let Some((_, used)) = self.uses.first()
+                && need.condition.is_always()
+                && !used.condition.is_always()
+            {
+                let place = self.place(used);
+                return format!("write `#[cfg({})]` above it, as in {place}", used.condition);
+            }
+            return match need.condition.of_target() {
                 Some(condition) => {
                     format!("move {place} to `[target.'cfg({condition})'.dependencies]`")
                 }
-                None => format!("give {place} the condition `cfg({})`", used.condition),
+                None => format!("give {place} the condition `cfg({})`", need.condition),
             };
         }
         let condition = match self.dependencies.len() {
@@ -207,10 +255,10 @@ impl<'a> Pair<'a> {
         format!("write `#[cfg({condition})]` above it, as in {place}")
     }
 
-    fn fix_of_features(&self, used: &GlobalAllocator, dependency: &Dependency) -> String {
+    fn fix_of_features(&self, need: &Need<'_>, dependency: &Dependency) -> String {
         let enabling = self.package.manifest.features.enabling(&dependency.key);
         let mut atoms = crate::condition::Atoms::default();
-        used.condition.add_atoms(&mut atoms);
+        need.condition.add_atoms(&mut atoms);
         let asked = atoms.features.iter().next();
         match (asked, enabling.first()) {
             (Some(asked), _) => {
@@ -224,7 +272,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    fn unused(&self, worlds: &Worlds, found: &Found) -> Finding {
+    fn unused_in(&self, worlds: &Worlds, found: &Found) -> Finding {
         let name = self.allocator.package;
         let is_it = |it: &&&Dependency| {
             let is_there = |world: &World<'_>, active: &Active| it.is_there(world, active);
@@ -254,11 +302,7 @@ impl<'a> Pair<'a> {
     /// The manifest should have the code's condition on targets.
     fn fix_of_manifest(&self, dependency: &Dependency) -> String {
         let (_, used) = self.uses[0];
-        let place = format!(
-            "{}:{}",
-            relative(&used.path, &self.package.directory),
-            used.line
-        );
+        let place = self.place(used);
         let mut conditions: Vec<String> = Vec::new();
         for (_, used) in &self.uses {
             match used.condition.of_target() {
@@ -287,6 +331,12 @@ impl<'a> Pair<'a> {
         format!("move it to `[target.'cfg({condition})'.dependencies]`, as in {place}")
     }
 
+    /// Where an allocator is, from the package's directory.
+    fn place(&self, used: &GlobalAllocator) -> String {
+        let path = used.path.strip_prefix(&self.package.directory);
+        format!("{}:{}", path.unwrap_or(&used.path).display(), used.line)
+    }
+
     fn fix_of_table(&self, dependency: &Dependency) -> String {
         let mut asked = BTreeSet::new();
         for (target, used) in &self.uses {
@@ -313,16 +363,29 @@ impl<'a> Pair<'a> {
     }
 }
 
+/// The places of a target that name the crate. A module may have that name, too.
+fn mentions<'a>(target: &'a Target, names: &BTreeSet<String>) -> impl Iterator<Item = Need<'a>> {
+    let sources = &target.sources;
+    let is_it = |it: &&Mention| names.contains(&it.name) && !sources.modules.contains(&it.name);
+    let mentions = sources.mentions.iter().filter(is_it);
+    mentions.map(move |it| Need {
+        target,
+        path: &it.path,
+        line: it.line,
+        condition: &it.condition,
+    })
+}
+
 /// Whether a build has that allocator.
 fn is_active((target, it): &Use<'_>, world: &World<'_>) -> bool {
+    is_compiled(target, &it.condition, world)
+}
+
+/// Whether a build has what is in that target under that condition.
+fn is_compiled(target: &Target, condition: &Condition, world: &World<'_>) -> bool {
     let mut required = target.required_features.iter();
     let mut refused = target.sources.refused.iter();
     required.all(|name| world.features.contains(name))
         && !refused.any(|it| it.holds(world))
-        && it.condition.holds(world)
-}
-
-fn relative(path: &Path, directory: &Path) -> String {
-    let path = path.strip_prefix(directory).unwrap_or(path);
-    path.display().to_string()
+        && condition.holds(world)
 }

@@ -3,7 +3,7 @@
 use super::items::{Item, ItemKind, is_punctuation, is_word};
 use crate::crates;
 use proc_macro2::TokenTree;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// What is imported.
 #[derive(Debug, Clone, Default)]
@@ -47,6 +47,13 @@ impl Imports {
                 None => path,
             },
         }
+    }
+
+    /// The crates and modules with which the paths begin.
+    pub(super) fn first_names(self) -> BTreeSet<String> {
+        let paths = self.names.into_values().flatten();
+        let names = paths.filter_map(|path| path.into_iter().next());
+        names.chain(self.globs).collect()
     }
 
     /// Whether a path has one meaning.

@@ -239,6 +239,30 @@ impl Item {
         })
     }
 
+    /// Whether it is the global allocator under a condition and a plain static otherwise.
+    pub(super) fn is_global_allocator_sometimes(&self, text: &Text) -> bool {
+        let global = self.global_allocator(text);
+        global.is_some_and(|(_, condition)| !condition.is_always())
+    }
+
+    /// The line on which it begins, below its attributes.
+    pub(super) fn line(&self) -> usize {
+        self.tokens.first().map_or(1, |it| it.span().start().line)
+    }
+
+    /// The path of `include!("…")`.
+    pub(super) fn included(&self) -> Option<String> {
+        let arguments = self.tokens.iter().find_map(|token| match token {
+            TokenTree::Group(group) => Some(group.stream()),
+            _ => None,
+        });
+        let arguments: Vec<TokenTree> = arguments?.into_iter().collect();
+        match &arguments[..] {
+            [TokenTree::Literal(path)] => Some(path.to_string().trim_matches('"').to_owned()),
+            _ => None,
+        }
+    }
+
     /// The value of `#[path = "…"]`.
     pub(super) fn path_attribute(&self) -> Option<String> {
         self.attributes.iter().find_map(|group| {
