@@ -6,7 +6,7 @@
 
 use crate::error::ElfError;
 use crate::source::{Source, View};
-use crate::tables::Tables;
+use crate::tables::{Tables, Which};
 use object::elf;
 use object::elf::Machine;
 
@@ -30,7 +30,7 @@ fn slots(file: View<'_>) -> Result<Vec<u64>, ElfError> {
         return Ok(Vec::new());
     };
     let mut malloc = None;
-    tables.for_each_symbol(&symbols, &mut |symbol| {
+    tables.for_each_symbol(&symbols, Which::All, &mut |symbol| {
         if symbol.name == b"malloc" {
             malloc.get_or_insert(symbol.index);
         }

@@ -5,7 +5,7 @@
 
 use crate::error::ElfError;
 use crate::source::{Source, View};
-use crate::tables::{NAME_BYTES_MAX, Tables};
+use crate::tables::{NAME_BYTES_MAX, Tables, Which};
 use object::elf;
 
 /// What a file needs of others, and of the address space.
@@ -91,20 +91,40 @@ pub fn for_each_name<S: Source + ?Sized>(
     source: &S,
     visit: &mut dyn FnMut(&[u8], Side),
 ) -> Result<Option<()>, ElfError> {
-    let tables = Tables::of(View::of(&source))?;
+    names(View::of(&source), Which::All, visit)
+}
+
+/// Shows each name that a file takes from others. `None` if these names cannot be found. It reads no other names, of
+/// which a large program has hundreds of thousands.
+///
+/// # Errors
+/// When the bytes are not ELF, are damaged, or cannot be read.
+pub fn for_each_taken_name<S: Source + ?Sized>(
+    source: &S,
+    visit: &mut dyn FnMut(&[u8]),
+) -> Result<Option<()>, ElfError> {
+    let view = View::of(&source);
+    names(view, Which::Undefined, &mut |name, _| visit(name))
+}
+
+fn names(
+    file: View<'_>,
+    which: Which,
+    visit: &mut dyn FnMut(&[u8], Side),
+) -> Result<Option<()>, ElfError> {
+    let tables = Tables::of(file)?;
     let dynamic = tables.dynamic()?;
     let Some(symbols) = tables.dynamic_symbols(dynamic.as_ref())? else {
         return Ok(None);
     };
-    tables.for_each_symbol(&symbols, &mut |symbol| {
+    tables.for_each_symbol(&symbols, which, &mut |symbol| {
         if !symbol.name.is_empty() {
-            visit(
-                symbol.name,
-                match symbol.is_defined() {
-                    true => Side::Offers,
-                    false => Side::Takes,
-                },
-            );
+            let side = if symbol.is_defined() {
+                Side::Offers
+            } else {
+                Side::Takes
+            };
+            visit(symbol.name, side);
         }
         Ok(())
     })?;

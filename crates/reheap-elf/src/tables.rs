@@ -22,6 +22,9 @@ const SEGMENTS_MAX: usize = 1 << 16;
 /// More relocations than the largest programs have. A damaged file can repeat the same ones without end.
 const RELOCATIONS_MAX: u64 = 8 << 20;
 
+/// How many symbols are sorted at once: twelve megabytes of them.
+const SYMBOLS_AT_ONCE: usize = 1 << 19;
+
 /// How the file writes numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Format {
@@ -112,8 +115,29 @@ pub(crate) struct RawSymbol<'name> {
 
 impl RawSymbol<'_> {
     pub(crate) fn is_defined(&self) -> bool {
-        self.section != elf::SHN_UNDEF.0
+        is_defined(self.section)
     }
+}
+
+fn is_defined(section: u16) -> bool {
+    section != elf::SHN_UNDEF.0
+}
+
+/// A symbol whose name has not been read.
+struct Unnamed {
+    /// Where it is in the table of names.
+    name: u32,
+    index: u32,
+    section: u16,
+    value: u64,
+}
+
+/// Which symbols of a table are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Which {
+    All,
+    /// Those that another file defines.
+    Undefined,
 }
 
 /// A symbol table and its names.
@@ -526,32 +550,64 @@ impl<'a> Tables<'a> {
         (table.entries.end - table.entries.start) / self.symbol_bytes() as u64
     }
 
-    /// Each symbol of a table that has a name.
+    /// Each of these symbols that has a name, in the order of their names in the file.
+    ///
+    /// Linkers order dynamic symbols by hash values, so their names are all over the table of names. In the order of the
+    /// symbols, each of 400,000 names would need a read of its own.
     pub(crate) fn for_each_symbol(
         &self,
         table: &SymbolTable,
+        which: Which,
         visit: &mut dyn FnMut(&RawSymbol<'_>) -> Result<(), ElfError>,
     ) -> Result<(), ElfError> {
-        let format = self.format;
         let mut names = Blocks::of(self.view.part(table.names.clone()));
         let mut entries = self
             .view
             .entries(table.entries.clone(), self.symbol_bytes());
         let mut index = 0;
-        while let Some(entry) = entries.next()? {
-            let (name, section) = (format.u32(entry, 0), format.u16(entry, format.of(6, 14)));
-            let value = format.word(entry, 8, 4);
-            if let Some(name) = names.text(u64::from(name), NAME_BYTES_MAX)? {
-                visit(&RawSymbol {
-                    index,
-                    name,
-                    section,
-                    value,
-                })?;
+        loop {
+            let mut symbols = self.next_symbols(&mut entries, &mut index, which)?;
+            if symbols.is_empty() {
+                return Ok(());
             }
-            index += 1;
+            symbols.sort_unstable_by_key(|symbol| (symbol.name, symbol.index));
+            for symbol in symbols {
+                if let Some(name) = names.text(u64::from(symbol.name), NAME_BYTES_MAX)? {
+                    visit(&RawSymbol {
+                        index: u64::from(symbol.index),
+                        name,
+                        section: symbol.section,
+                        value: symbol.value,
+                    })?;
+                }
+            }
         }
-        Ok(())
+    }
+
+    /// The next symbols of a table, as many as are sorted at once.
+    fn next_symbols(
+        &self,
+        entries: &mut Entries<'_>,
+        index: &mut u32,
+        which: Which,
+    ) -> Result<Vec<Unnamed>, ReadError> {
+        let format = self.format;
+        let mut symbols = Vec::new();
+        while symbols.len() < SYMBOLS_AT_ONCE
+            && let Some(entry) = entries.next()?
+        {
+            let section = format.u16(entry, format.of(6, 14));
+            if which == Which::All || !is_defined(section) {
+                symbols.push(Unnamed {
+                    name: format.u32(entry, 0),
+                    index: *index,
+                    section,
+                    value: format.word(entry, 8, 4),
+                });
+            }
+            *index = index.saturating_add(1);
+        }
+        Ok(symbols)
     }
 
     /// The names of the symbol versions that the file needs of others. They are optional: a damaged table counts as

@@ -15,7 +15,9 @@
 use crate::error::ElfError;
 use crate::marker;
 use crate::source::View;
-use crate::tables::{Dynamic, Format, LIST_MAX, NAME_BYTES_MAX, SymbolTable as Table, Tables};
+use crate::tables::{
+    Dynamic, Format, LIST_MAX, NAME_BYTES_MAX, SymbolTable as Table, Tables, Which,
+};
 use object::elf;
 use std::ops::Range;
 
@@ -180,20 +182,21 @@ impl<'data> Image<'data> {
     ) -> Result<(), ElfError> {
         for (table, is_dynamic) in self.symbols.iter().zip([false, true]) {
             let Some(table) = table else { continue };
-            self.tables.for_each_symbol(table, &mut |symbol| {
-                let place = symbol.is_defined().then(|| Place {
-                    section: match self.file_type {
-                        FileType::Relocatable => usize::from(symbol.section),
-                        _ => 0,
-                    },
-                    address: symbol.value,
-                });
-                visit(Symbol {
-                    name: symbol.name,
-                    place,
-                    is_dynamic,
-                })
-            })?;
+            self.tables
+                .for_each_symbol(table, Which::All, &mut |symbol| {
+                    let place = symbol.is_defined().then(|| Place {
+                        section: match self.file_type {
+                            FileType::Relocatable => usize::from(symbol.section),
+                            _ => 0,
+                        },
+                        address: symbol.value,
+                    });
+                    visit(Symbol {
+                        name: symbol.name,
+                        place,
+                        is_dynamic,
+                    })
+                })?;
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use super::libraries::Libraries;
 use super::linked::is_operator;
 use reheap_allocators::target::Libc;
 use reheap_elf::family;
-use reheap_elf::linkage::{self, Side};
+use reheap_elf::linkage;
 use std::path::Path;
 
 /// Those libraries, other than the libc, that import functions of the malloc family if the program itself imports none;
@@ -35,9 +35,8 @@ pub(super) fn only_libraries(
 fn takes_malloc(file: &Path, libraries: &Libraries<'_>) -> Option<bool> {
     let mut takes = false;
     let file = libraries.open(file)?;
-    linkage::for_each_name(&file, &mut |name, side| {
-        let name = std::str::from_utf8(name).unwrap_or_default();
-        takes |= side == Side::Takes && is_of_the_family(name);
+    linkage::for_each_taken_name(&file, &mut |name| {
+        takes |= is_of_the_family(std::str::from_utf8(name).unwrap_or_default());
     })
     .ok()??;
     Some(takes)
