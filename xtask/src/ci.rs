@@ -2,6 +2,7 @@
 
 use crate::deny;
 use crate::progress::Progress;
+use crate::test_dist;
 use crate::workspace::Workspace;
 use anyhow::Result;
 
@@ -34,6 +35,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     for (what, arguments) in checks {
         progress.step(what, workspace.cargo().args(arguments))?;
     }
+    test_dist::run_short(workspace, &progress)?;
     deny::run(workspace, &progress)?;
     progress.say("all checks passed");
     Ok(())

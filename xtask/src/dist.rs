@@ -18,6 +18,7 @@ pub(crate) use tree::require_prebuilt;
 use crate::progress::Progress;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, ensure};
+use reheap_allocators::prebuilt::Selection;
 use reheap_allocators::target::Architecture;
 use sha2::{Digest as _, Sha256};
 use std::fs;
@@ -36,10 +37,32 @@ struct Dist<'a> {
     version: String,
     /// The time of the last commit, in seconds since 1970: all files have it.
     epoch: String,
-    /// Where everything is built that is not kept.
+    extent: Extent,
+    /// Where everything is made that is not kept.
     scratch: PathBuf,
+    /// Where allocators and programs are kept for the next time.
+    kept: PathBuf,
     /// Where the finished files go.
     output: PathBuf,
+}
+
+/// How much is made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    /// What users download.
+    Whole,
+    /// What `make test` makes and installs: one archive with two allocators. The programs are those of users, because
+    /// what an optimiser makes of reheap differs with each profile.
+    Short,
+}
+
+impl Extent {
+    fn selection(self) -> Selection {
+        match self {
+            Self::Whole => Selection::All,
+            Self::Short => Selection::Only(&["mimalloc", "jemalloc"]),
+        }
+    }
 }
 
 /// Builds everything for these processors.
@@ -49,24 +72,55 @@ pub(crate) fn run(workspace: &Workspace, architectures: &[Architecture]) -> Resu
         progress: Progress::start(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         epoch: time_of_commit(workspace)?,
+        extent: Extent::Whole,
         scratch: workspace.target.join("dist"),
+        kept: workspace.target.join("dist"),
         output: workspace.root.join("dist"),
     };
-    let prebuilt = prebuilt::make(&dist, architectures)?;
-    programs::prepare(&dist)?;
-    let sources = sources_of_allocators(&dist)?;
-    let notices = notices::collect(&dist, &sources)?;
-    let bill = sbom::make(&dist, &sources)?;
+    make(&dist, architectures)
+}
+
+/// Builds the short form for this machine, and gives the directory with it.
+pub(crate) fn run_short(workspace: &Workspace, architecture: Architecture) -> Result<PathBuf> {
+    let scratch = workspace.target.join("dist-short");
+    let output = scratch.join("output");
+    let dist = Dist {
+        workspace,
+        progress: Progress::start(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        epoch: time_of_commit(workspace)?,
+        extent: Extent::Short,
+        scratch,
+        kept: workspace.target.join("dist"),
+        output: output.clone(),
+    };
+    make(&dist, &[architecture])?;
+    Ok(output)
+}
+
+fn make(dist: &Dist<'_>, architectures: &[Architecture]) -> Result<()> {
+    let prebuilt = prebuilt::make(dist, architectures)?;
+    programs::prepare(dist)?;
+    let sources = sources_of_allocators(dist)?;
+    let notices = notices::collect(dist, &sources)?;
+    let bill = match dist.extent {
+        Extent::Whole => Some(sbom::make(dist, &sources)?),
+        Extent::Short => None,
+    };
     empty(&dist.output)?;
-    sbom::write_to(&bill, &dist.output, &dist.version)?;
-    copy(&workspace.root.join("install.sh"), &dist.output)?;
+    if let Some(bill) = &bill {
+        sbom::write_to(bill, &dist.output, &dist.version)?;
+    }
+    copy(&dist.workspace.root.join("install.sh"), &dist.output)?;
     let documents = tree::Documents { notices, bill };
     for &architecture in architectures {
-        let programs = programs::build(&dist, architecture, &prebuilt)?;
-        let tree = tree::make(&dist, architecture, &programs, &prebuilt, &documents)?;
-        packages::tarball(&dist, architecture, &tree)?;
-        packages::system_packages(&dist, architecture, &tree)?;
-        packages::wheel(&dist, architecture, &tree)?;
+        let programs = programs::build(dist, architecture, &prebuilt)?;
+        let tree = tree::make(dist, architecture, &programs, &prebuilt, &documents)?;
+        packages::tarball(dist, architecture, &tree)?;
+        if dist.extent == Extent::Whole {
+            packages::system_packages(dist, architecture, &tree)?;
+            packages::wheel(dist, architecture, &tree)?;
+        }
         write_sums(&dist.output)?;
     }
     dist.progress

@@ -175,6 +175,9 @@ enum Task {
     Trials(trials::Options),
     /// Install each package of `dist` into a new root, use it there, and run the recipes and the action
     TestDist {
+        /// Make and test only the short form that `cargo xtask ci` has: one archive with two allocators
+        #[arg(long, conflicts_with_all = ["directory", "only"])]
+        short: bool,
         /// Where the finished files are [default: dist/]
         directory: Option<std::path::PathBuf>,
         /// Only this part; may be given several times
@@ -248,7 +251,12 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::AdoptTrials { directory } => adopt_trials::run(workspace, &directory),
         Task::Attacks { directory } => attacks::run(workspace, &directory),
         Task::Trials(options) => trials::run(&workspace, &options),
-        Task::TestDist { directory, only } => test_dist::run(&workspace, directory, &only),
+        Task::TestDist { short: true, .. } => {
+            test_dist::run_short(&workspace, &progress::Progress::start())
+        }
+        Task::TestDist {
+            directory, only, ..
+        } => test_dist::run(&workspace, directory, &only),
         Task::TestTargets {
             static_programs: true,
         } => targets::test_static_programs(&workspace),

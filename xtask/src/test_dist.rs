@@ -1,7 +1,7 @@
 //! Uses what `make dist` made as people will: each package is installed into a root of its own, used there and removed.
 //!
-//! Not a part of `make test`: it needs finished packages, whole systems to install them into, and minutes. The systems
-//! are made once and kept in Cargo's target directory. A root is entered with namespaces of its own, so a package that
+//! Only a short form is a part of `make test`: the rest needs finished packages, whole systems to install them into, and
+//! minutes. The systems are made once and kept in Cargo's target directory. A root is entered with namespaces of its own, so a package that
 //! did too much would do it there, and nothing stays mounted.
 
 mod action;
@@ -20,6 +20,7 @@ mod tarball;
 mod wheel;
 mod yaml;
 
+use crate::dist;
 use crate::progress::Progress;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, ensure};
@@ -80,17 +81,8 @@ pub(crate) fn run(
         is_root()?,
         "cannot install packages into roots: only root can do that"
     );
-    let cache = workspace.target.join("test-dist");
-    fs::create_dir_all(&cache)
-        .with_context(|| format!("cannot make the directory `{}`", cache.display()))?;
-    let test = TestDist {
-        workspace,
-        progress: Progress::start(),
-        directory: directory.unwrap_or_else(|| workspace.root.join("dist")),
-        // Beside the cache, because /tmp may be small and in memory.
-        scratch: TempDir::new_in(&cache).context("cannot make a temporary directory")?,
-        cache,
-    };
+    let directory = directory.unwrap_or_else(|| workspace.root.join("dist"));
+    let test = TestDist::new(workspace, directory)?;
     for (name, check) in PARTS {
         if only.is_empty() || only.iter().any(|wanted| wanted == name) {
             test.progress.say(name);
@@ -99,6 +91,34 @@ pub(crate) fn run(
     }
     test.progress.say("everything works");
     Ok(())
+}
+
+/// What `make test` has: makes the short form, installs it in a root with musl and busybox alone, uses it there and removes
+/// it.
+pub(crate) fn run_short(workspace: &Workspace, progress: &Progress) -> Result<()> {
+    progress.say("a package, and its installation where no compiler is");
+    let directory = dist::run_short(workspace, this_architecture()?)?;
+    if !is_root()? {
+        progress.say("the installation was NOT tested: only root can make a root directory");
+        return Ok(());
+    }
+    tarball::check_bare(&TestDist::new(workspace, directory)?)
+}
+
+impl<'a> TestDist<'a> {
+    fn new(workspace: &'a Workspace, directory: PathBuf) -> Result<TestDist<'a>> {
+        let cache = workspace.target.join("test-dist");
+        fs::create_dir_all(&cache)
+            .with_context(|| format!("cannot make the directory `{}`", cache.display()))?;
+        Ok(TestDist {
+            workspace,
+            progress: Progress::start(),
+            directory,
+            // Beside the cache, because /tmp may be small and in memory.
+            scratch: TempDir::new_in(&cache).context("cannot make a temporary directory")?,
+            cache,
+        })
+    }
 }
 
 impl TestDist<'_> {

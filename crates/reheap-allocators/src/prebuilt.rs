@@ -40,7 +40,7 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-pub use produce::{Own, ProduceError, Produced, produce};
+pub use produce::{Own, ProduceError, Produced, Selection, produce};
 
 /// The name of the manifest.
 pub const MANIFEST: &str = "manifest.json";

@@ -6,7 +6,7 @@ use reheap_allocators::cache::Cache;
 use reheap_allocators::compiler::{self, Language, Search};
 use reheap_allocators::own_library::{self, OwnLibrary};
 use reheap_allocators::portable::{self, NotPortable};
-use reheap_allocators::prebuilt::{self, File, Kind, LeftOut, Own, Produced};
+use reheap_allocators::prebuilt::{self, File, Kind, LeftOut, Own, Produced, Selection};
 use reheap_allocators::program;
 use reheap_allocators::target::{Architecture, Libc, Target};
 use reheap_allocators::upstream::Toolchain;
@@ -20,7 +20,7 @@ const HOOKS_ARE_FOR: &[Architecture] = &[Architecture::X86_64, Architecture::Aar
 pub(super) fn make(dist: &Dist<'_>, architectures: &[Architecture]) -> Result<PathBuf> {
     let all = dist.scratch.join("prebuilt");
     // Nothing that a user's compiler made may get in, so this cache is not the user's.
-    let cache = Cache::at(dist.scratch.join("cache"));
+    let cache = Cache::at(dist.kept.join("cache"));
     for &architecture in architectures {
         let directory = all.join(architecture.name());
         empty(&directory)?;
@@ -28,7 +28,8 @@ pub(super) fn make(dist: &Dist<'_>, architectures: &[Architecture]) -> Result<Pa
         for libc in [Libc::Glibc, Libc::Musl] {
             let target = Target::new(architecture, libc);
             dist.progress.say(format!("allocators for {target}"));
-            produced.extend(make_for(&target, &cache, &directory)?);
+            let selection = dist.extent.selection();
+            produced.extend(make_for(&target, &cache, &directory, selection)?);
         }
         for LeftOut { path, reason } in &produced.left_out {
             dist.progress.say(format!("left out: {path}: {reason}"));
@@ -38,7 +39,12 @@ pub(super) fn make(dist: &Dist<'_>, architectures: &[Architecture]) -> Result<Pa
     Ok(all)
 }
 
-fn make_for(target: &Target, cache: &Cache, directory: &Path) -> Result<Produced> {
+fn make_for(
+    target: &Target,
+    cache: &Cache,
+    directory: &Path,
+    selection: Selection,
+) -> Result<Produced> {
     let hooks = own_library::hooks(
         reheap_profile::hooks::SOURCE,
         reheap_profile::hooks::EXPORTS,
@@ -56,7 +62,8 @@ fn make_for(target: &Target, cache: &Cache, directory: &Path) -> Result<Produced
         libraries,
         programs: &[replayer],
     };
-    let mut produced = prebuilt::produce(target, &toolchain(target)?, cache, directory, &own)
+    let toolchain = toolchain(target)?;
+    let mut produced = prebuilt::produce(target, &toolchain, cache, directory, selection, &own)
         .with_context(|| format!("cannot build what is for {target}"))?;
     let mut files = Vec::new();
     for file in produced.files {

@@ -3,6 +3,7 @@
 use super::{Dist, output_of};
 use anyhow::{Context as _, Result, ensure};
 use reheap_allocators::target::{Architecture, Target};
+use serde_json::Value;
 use std::env;
 use std::path::{Path, PathBuf};
 
@@ -23,7 +24,7 @@ pub(super) fn build(
     prebuilt: &Path,
 ) -> Result<PathBuf> {
     let target = Target::musl(architecture);
-    let build = dist.scratch.join("build");
+    let build = dist.kept.join("build");
     let mut command = dist.command(dist.workspace.target.join("debug/cargo-reheap"));
     command
         .current_dir(&dist.workspace.root)
@@ -41,7 +42,7 @@ pub(super) fn build(
         .env("CARGO_INCREMENTAL", "0")
         .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")
         .env("RUSTFLAGS", rust_flags(dist)?)
-        .env("REHEAP_CACHE_DIR", dist.scratch.join("cache"))
+        .env("REHEAP_CACHE_DIR", dist.kept.join("cache"))
         .env_remove("REHEAP_PREBUILT");
     // reheap refuses files that are for another machine. The cache has what they were made of.
     if architecture.name() == env::consts::ARCH {
@@ -78,14 +79,19 @@ pub(super) fn cargo_home() -> Result<PathBuf> {
     }
 }
 
-/// Whether a program is what reheap says of it.
+/// Whether a program is what reheap says of it. It searches for the patterns of all allocators, so it must not contain
+/// them itself, whatever the optimiser made of them.
 fn check(dist: &Dist<'_>, program: &Path) -> Result<()> {
     let mut reheap = dist.command(dist.workspace.target.join("debug/reheap"));
-    let verdict = output_of(reheap.arg("inspect").arg(program))?;
+    let verdict = output_of(reheap.args(["inspect", "--json"]).arg(program))?;
+    let verdict: Value = serde_json::from_str(&verdict)?;
+    let found = verdict[0]["allocators"].as_array().into_iter().flatten();
+    let names: Vec<&str> = found.filter_map(|found| found["name"].as_str()).collect();
     ensure!(
-        verdict.contains("mimalloc"),
-        "`{}` is not built by reheap: {verdict}",
-        program.display()
+        names == ["mimalloc"],
+        "`{}` should contain mimalloc and nothing else: {:#}",
+        program.display(),
+        verdict[0]["allocators"]
     );
     Ok(())
 }

@@ -14,8 +14,8 @@ use std::time::SystemTime;
 /// What is the same for all processors.
 pub(super) struct Documents {
     pub(super) notices: Notices,
-    /// The bill of materials.
-    pub(super) bill: String,
+    /// The bill of materials, if it is made.
+    pub(super) bill: Option<String>,
 }
 
 /// Makes the tree for a processor.
@@ -38,7 +38,9 @@ pub(super) fn make(
     write_generated(dist, &tree)?;
     let directory = tree.join("share/doc/reheap");
     documents.notices.write(dist, &directory)?;
-    sbom::write_to(&documents.bill, &directory, &dist.version)?;
+    if let Some(bill) = &documents.bill {
+        sbom::write_to(bill, &directory, &dist.version)?;
+    }
     require_prebuilt(architecture, &tree)?;
     refuse_paths(&tree, &paths_of_this_machine(dist)?)?;
     set_attributes(&tree, dist.time()?)?;

@@ -30,6 +30,13 @@ pub(super) fn check(test: &TestDist<'_>) -> Result<()> {
     check_in(test, &Root::musl(test)?, &server, Libc::Musl)
 }
 
+/// Where there are only musl and busybox.
+pub(super) fn check_bare(test: &TestDist<'_>) -> Result<()> {
+    check_sums(test)?;
+    let server = Server::start(test, Archives::Whole)?;
+    check_in(test, &Root::musl(test)?, &server, Libc::Musl)
+}
+
 fn check_in(test: &TestDist<'_>, root: &Root, server: &Server, libc: Libc) -> Result<()> {
     let before = root.files()?;
     // The second time replaces the first.

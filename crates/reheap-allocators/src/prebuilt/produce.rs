@@ -25,6 +25,24 @@ pub struct Own<'a> {
     pub programs: &'a [Program],
 }
 
+/// Which allocators of the catalogue are built.
+#[derive(Debug, Clone, Copy)]
+pub enum Selection {
+    /// Each that has a recipe.
+    All,
+    /// Those of these names. The manifest says that the others are left out.
+    Only(&'static [&'static str]),
+}
+
+impl Selection {
+    fn has(self, allocator: &Allocator) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(names) => names.contains(&allocator.name),
+        }
+    }
+}
+
 /// Why there are no prebuilt files.
 #[derive(Debug, thiserror::Error)]
 pub enum ProduceError {
@@ -77,6 +95,7 @@ pub fn produce(
     toolchain: &Toolchain,
     cache: &Cache,
     directory: &Path,
+    selection: Selection,
     own: &Own<'_>,
 ) -> Result<Produced, ProduceError> {
     let mut making = Making {
@@ -86,8 +105,12 @@ pub fn produce(
         produced: Produced::default(),
     };
     for allocator in CATALOGUE {
-        if let Some(recipe) = &allocator.build {
-            making.allocator(allocator, recipe, cache)?;
+        match &allocator.build {
+            Some(recipe) if selection.has(allocator) => {
+                making.allocator(allocator, recipe, cache)?
+            }
+            Some(_) => making.leave_out(allocator),
+            None => {}
         }
     }
     if target.libc() == Libc::Musl {
@@ -170,6 +193,20 @@ impl Making<'_> {
             }
             result => result,
         }
+    }
+
+    /// Notes the files of an allocator that nobody asked for.
+    fn leave_out(&mut self, allocator: &'static Allocator) {
+        let mut paths = vec![Kind::Preload.path(self.target, &preload::file_name(allocator))];
+        if let Some((name, _)) = of_objects(allocator, self.target) {
+            paths.push(Kind::Static.path(self.target, &name));
+        }
+        let reason = "this package has only some of the allocators".to_owned();
+        let left_out = paths.into_iter().map(|path| LeftOut {
+            path,
+            reason: reason.clone(),
+        });
+        self.produced.left_out.extend(left_out);
     }
 
     /// The allocator's preload; for musl, also its objects for a derived libc.

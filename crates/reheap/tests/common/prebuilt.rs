@@ -3,7 +3,7 @@
 use super::cache;
 use reheap_allocators::cache::Cache;
 use reheap_allocators::compiler::{self, Language, Purpose, Search};
-use reheap_allocators::prebuilt::{self, Own, Produced};
+use reheap_allocators::prebuilt::{self, Own, Produced, Selection};
 use reheap_allocators::target::{Libc, Target};
 use reheap_allocators::upstream::Toolchain;
 use reheap_allocators::{own_library, program};
@@ -28,7 +28,9 @@ pub(crate) fn produce(directory: &Path) {
             environment: std::env::vars_os().collect(),
         };
         let cache = Cache::at(cache());
-        produced.extend(prebuilt::produce(&target, &toolchain, &cache, directory, &own).unwrap());
+        let all = Selection::All;
+        let of_target = prebuilt::produce(&target, &toolchain, &cache, directory, all, &own);
+        produced.extend(of_target.unwrap());
     }
     prebuilt::write(directory, produced).unwrap();
 }
