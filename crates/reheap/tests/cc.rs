@@ -297,7 +297,7 @@ static const unsigned short classes[] = {
 int main(int argc, char **argv) {
     unsigned units = argc > 1 ? atoi(argv[1]) : 100, class = 0;
     while (classes[class] < units) class++;
-    unsigned *rounded = malloc(sizeof *rounded);
+    unsigned *volatile rounded = malloc(sizeof *rounded);
     *rounded = classes[class];
     printf("%u\n", *rounded);
     free(rounded);
