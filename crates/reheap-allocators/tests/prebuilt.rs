@@ -8,7 +8,7 @@ use reheap_allocators::catalogue::{Allocator, CATALOGUE};
 use reheap_allocators::libc::{Original, Replacement};
 use reheap_allocators::link_kind::LinkKind;
 use reheap_allocators::memory::{self, BuiltMemoryFunctions, MemoryFunctions};
-use reheap_allocators::prebuilt::{self, Own, Prebuilt};
+use reheap_allocators::prebuilt::{self, Own, Prebuilt, Selection};
 use reheap_allocators::program::Program;
 use reheap_allocators::target::{Libc, Target};
 use reheap_allocators::tuning::Tuning;
@@ -78,8 +78,15 @@ fn what_was_produced_is_found_and_is_what_would_be_built_here() {
         libraries: &[],
         programs: &[PROGRAM],
     };
-    let produced =
-        prebuilt::produce(&target, &toolchain, &cache(), directory.path(), &own).unwrap();
+    let produced = prebuilt::produce(
+        &target,
+        &toolchain,
+        &cache(),
+        directory.path(),
+        Selection::All,
+        &own,
+    )
+    .unwrap();
     assert_eq!(produced.left_out, []);
     prebuilt::write(directory.path(), produced).unwrap();
 
@@ -122,8 +129,15 @@ fn what_cannot_be_built_is_left_out_with_the_reason() {
         libraries: &[],
         programs: &[broken],
     };
-    let produced =
-        prebuilt::produce(&target, &toolchain, &cache(), directory.path(), &own).unwrap();
+    let produced = prebuilt::produce(
+        &target,
+        &toolchain,
+        &cache(),
+        directory.path(),
+        Selection::All,
+        &own,
+    )
+    .unwrap();
 
     let left_out = |name: &str| {
         let path_is = |it: &&prebuilt::LeftOut| it.path.contains(name);

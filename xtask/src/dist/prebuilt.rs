@@ -1,6 +1,6 @@
 //! The allocators, built once for every machine: by Zig, for the oldest glibc and musl that are in use.
 
-use super::{Dist, empty};
+use super::{Dist, Extent, empty};
 use anyhow::{Context as _, Result};
 use reheap_allocators::cache::Cache;
 use reheap_allocators::compiler::{self, Language, Search};
@@ -31,8 +31,11 @@ pub(super) fn make(dist: &Dist<'_>, architectures: &[Architecture]) -> Result<Pa
             let selection = dist.extent.selection();
             produced.extend(make_for(&target, &cache, &directory, selection)?);
         }
-        for LeftOut { path, reason } in &produced.left_out {
-            dist.progress.say(format!("left out: {path}: {reason}"));
+        // The short form leaves most out, and whoever installs it misses what it should have.
+        if dist.extent == Extent::Whole {
+            for LeftOut { path, reason } in &produced.left_out {
+                dist.progress.say(format!("left out: {path}: {reason}"));
+            }
         }
         prebuilt::write(&directory, produced)?;
     }

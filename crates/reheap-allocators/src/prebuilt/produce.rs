@@ -198,7 +198,9 @@ impl Making<'_> {
     /// Notes the files of an allocator that nobody asked for.
     fn leave_out(&mut self, allocator: &'static Allocator) {
         let mut paths = vec![Kind::Preload.path(self.target, &preload::file_name(allocator))];
-        if let Some((name, _)) = of_objects(allocator, self.target) {
+        if self.target.libc() == Libc::Musl
+            && let Some((name, _)) = of_objects(allocator, self.target)
+        {
             paths.push(Kind::Static.path(self.target, &name));
         }
         let reason = "this package has only some of the allocators".to_owned();
