@@ -10,6 +10,8 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+mod trials;
+
 use super::remembered::Finding;
 use super::{
     Archiver, Compiler, Kind, Language, Linking, NoCompiler, Purpose, REFUSES_ITSELF, Reason,
@@ -19,6 +21,7 @@ use crate::target::{Libc, Target};
 use crate::trust::{Distrusted, Trust};
 use reheap_elf::Class;
 use serde::{Deserialize, Serialize};
+use trials::{EXTRAS, OTHER_LIBCS, TRIAL_CXX_LIBRARY, TRIAL_CXX_PROGRAM};
 
 /// The variables by which the environment names a compiler for a target, whatever the language.
 pub fn variables(target: &Target) -> Vec<String> {
@@ -767,41 +770,6 @@ int main() { Box<int> box; box.inner = static_cast<int *>(malloc(7)); free(box.i
 ";
 
 /// Finding out whether there is a header takes less time than reading it.
-const TRIAL_CXX_LIBRARY: &str = "\
-#if !__has_include(<string>)
-#error there is no C++ library
-#endif
-int main() { try { throw malloc(7); } catch (void *block) { free(block); } }
-";
-
-const TRIAL_CXX_PROGRAM: &str = "\
-#include <new>
-#include <string>
-#include <cstdlib>
-int main(int count, char **words) { try { throw std::string(words[0]); } catch (std::string &) { return count < 1; } }
-";
-
-/// What a program may need and Debian's `musl-gcc` lacks, with a program that needs it. GCC's unwinder calls
-/// `_dl_find_object` since version 12, and musl has none.
-const EXTRAS: [(&str, &str); 2] = [
-    (
-        "the kernel's headers",
-        "#include <linux/limits.h>\nint main(void) { return PATH_MAX; }\n",
-    ),
-    (
-        "an unwinder",
-        "#include <unwind.h>\nint main(void) { return _Unwind_FindEnclosingFunction((void *) main) != 0; }\n",
-    ),
-];
-
-const OTHER_LIBCS: [(&str, &str); 5] = [
-    ("reheap: not glibc", "another libc"),
-    ("reheap: glibc", "glibc"),
-    ("reheap: uclibc", "uClibc"),
-    ("reheap: bionic", "Bionic"),
-    ("reheap: newlib", "newlib"),
-];
-
 fn does_not_compile(output: &Output) -> Reason {
     match String::from_utf8_lossy(&output.stderr).contains(REFUSES_ITSELF) {
         true => Reason::ReheapItself,
