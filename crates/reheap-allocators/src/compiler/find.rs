@@ -21,7 +21,10 @@ use crate::target::{Libc, Target};
 use crate::trust::{Distrusted, Trust};
 use reheap_elf::Class;
 use serde::{Deserialize, Serialize};
-use trials::{EXTRAS, OTHER_LIBCS, TRIAL_CXX_LIBRARY, TRIAL_CXX_PROGRAM};
+use trials::{
+    EXTRAS, ONLY_GLIBC, ONLY_MUSL, OTHER_LIBCS, TRIAL_C, TRIAL_CXX_LIBRARY, TRIAL_CXX_OBJECT,
+    TRIAL_CXX_PROGRAM,
+};
 
 /// The variables by which the environment names a compiler for a target, whatever the language.
 pub fn variables(target: &Target) -> Vec<String> {
@@ -738,36 +741,6 @@ impl Trial<'_> {
         .to_owned())
     }
 }
-
-/// `#error` is the first thing a compiler sees after the first header, so what it says about the libc comes before any
-/// other complaint. musl itself defines no macro by which it could be known.
-const ONLY_MUSL: &str = "\
-#if defined __GLIBC__
-#error reheap: glibc
-#elif defined __UCLIBC__
-#error reheap: uclibc
-#elif defined __BIONIC__
-#error reheap: bionic
-#elif defined __NEWLIB__
-#error reheap: newlib
-#endif
-";
-
-const ONLY_GLIBC: &str = "\
-#if !defined __GLIBC__
-#error reheap: not glibc
-#endif
-";
-
-const TRIAL_C: &str = "\
-int main(void) { void *block = malloc(7); free(block); return 0; }
-";
-
-/// No header of the C++ library: [`Kind::HostGccWithMuslHeaders`] has none, and allocators need none.
-const TRIAL_CXX_OBJECT: &str = "\
-template <typename T> struct alignas(64) Box { static_assert(sizeof(T) > 0, \"\"); T *inner; };
-int main() { Box<int> box; box.inner = static_cast<int *>(malloc(7)); free(box.inner); return 0; }
-";
 
 /// Finding out whether there is a header takes less time than reading it.
 fn does_not_compile(output: &Output) -> Reason {

@@ -34,3 +34,33 @@ pub(super) const OTHER_LIBCS: [(&str, &str); 5] = [
     ("reheap: bionic", "Bionic"),
     ("reheap: newlib", "newlib"),
 ];
+
+pub(super) const TRIAL_C: &str = "\
+int main(void) { void *block = malloc(7); free(block); return 0; }
+";
+
+/// No header of the C++ library: [`Kind::HostGccWithMuslHeaders`] has none, and allocators need none.
+pub(super) const TRIAL_CXX_OBJECT: &str = "\
+template <typename T> struct alignas(64) Box { static_assert(sizeof(T) > 0, \"\"); T *inner; };
+int main() { Box<int> box; box.inner = static_cast<int *>(malloc(7)); free(box.inner); return 0; }
+";
+
+/// `#error` is the first thing a compiler sees after the first header, so what it says about the libc comes before any
+/// other complaint. musl itself defines no macro by which it could be known.
+pub(super) const ONLY_MUSL: &str = "\
+#if defined __GLIBC__
+#error reheap: glibc
+#elif defined __UCLIBC__
+#error reheap: uclibc
+#elif defined __BIONIC__
+#error reheap: bionic
+#elif defined __NEWLIB__
+#error reheap: newlib
+#endif
+";
+
+pub(super) const ONLY_GLIBC: &str = "\
+#if !defined __GLIBC__
+#error reheap: not glibc
+#endif
+";
