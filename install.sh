@@ -110,7 +110,9 @@ uninstall() {
     remove_listed "$scratch/files"
     rm -f "$list"
     rmdir "$prefix/share/reheap" "$prefix/share" 2>/dev/null || true
-    say "removed reheap from \`$prefix\`; what it built is in ${XDG_CACHE_HOME:-~/.cache}/reheap"
+    caches=~/.cache
+    [ "$(id -u)" -ne 0 ] || caches=/var/cache
+    say "removed reheap from \`$prefix\`; what it built is in ${XDG_CACHE_HOME:-$caches}/reheap"
 }
 
 install() {

@@ -21,12 +21,14 @@ int main(void) {
 /// As in Alpine.
 const PROFILE: &str =
     "for script in /etc/profile.d/*.sh; do [ ! -r \"$script\" ] || . \"$script\"; done\n";
-/// What logs and package databases keep of their own accord; and a user's cache, which no package may remove.
-const NOT_COMPARED: [&str; 5] = [
+/// What logs and package databases keep of their own accord; and the caches of users and of root, which no package may
+/// remove.
+const NOT_COMPARED: [&str; 6] = [
     "./var/lib/dpkg/",
     "./var/lib/rpm",
     "./var/log/",
     "/.cache/reheap/",
+    "./var/cache/reheap/",
     "./tmp/",
 ];
 /// Seconds; more than anything here takes, so that nothing waits for ever.
