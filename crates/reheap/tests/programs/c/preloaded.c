@@ -41,10 +41,14 @@ static void every_function_is_the_librarys(void)
 
 static void nothing_else_of_it_is_seen(void)
 {
-	static const char *const others[] = { "mi_malloc", "mallocx", "rpmalloc", "sn_malloc", "__reheap_malloc", "__malloc_atfork" };
+	static const char *const others[] = { "mi_malloc", "rpmalloc", "sn_malloc", "__reheap_malloc", "__malloc_atfork" };
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
 		CHECK(dlsym(RTLD_DEFAULT, others[i]) == NULL);
 	Dl_info info;
+	/* Programs ask for jemalloc's own functions to learn whether it is there. */
+	void *mallocx = dlsym(RTLD_DEFAULT, "mallocx");
+	CHECK((mallocx != NULL) == (strcmp(expected, "/libjemalloc-") == 0));
+	CHECK(mallocx == NULL || (dladdr(mallocx, &info) != 0 && is_expected(info.dli_fname)));
 	CHECK(dladdr(dlsym(RTLD_DEFAULT, "pthread_create"), &info) != 0);
 	CHECK(!is_expected(info.dli_fname));
 }
