@@ -170,9 +170,10 @@ impl Census {
 
     /// What is known of a program that cannot say that it has the library.
     pub(crate) fn uncounted(&self, program: &Path) -> Uncounted {
-        match self.with.iter().any(|(_, known)| known == program) {
-            true => Uncounted::Loaded,
-            false => Uncounted::Unknown,
+        if self.with.iter().any(|(_, known)| known == program) {
+            Uncounted::Loaded
+        } else {
+            Uncounted::Unknown
         }
     }
 

@@ -631,9 +631,10 @@ fn library_directory_of_rust(rustc: &Path, target: &Target) -> anyhow::Result<Pa
         .output()
         .with_context(|| format!("cannot start `{}`", rustc.display()))?;
     let printed = String::from_utf8_lossy(&output.stdout);
-    match output.status.success() {
-        true => Ok(printed.trim().into()),
-        false => Err(not_installed(target, Path::new("")).into()),
+    if output.status.success() {
+        Ok(printed.trim().into())
+    } else {
+        Err(not_installed(target, Path::new("")).into())
     }
 }
 

@@ -277,9 +277,10 @@ int main(void) {
 fn a_containers_first_process_is_checked_to_its_end() {
     let programs = Programs::new();
     let calendar = programs.compile("cc", "calendar", CALENDAR, &["-O0"]);
-    let user = match rustix::process::geteuid().is_root() {
-        true => "",
-        false => "--user --map-root-user",
+    let user = if rustix::process::geteuid().is_root() {
+        ""
+    } else {
+        "--user --map-root-user"
     };
     let mut command = reheap("check-memory --runs 1 -a hardened_malloc -- unshare");
     command

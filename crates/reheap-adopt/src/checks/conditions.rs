@@ -103,9 +103,10 @@ impl<'a> Pair<'a> {
         let missing: Vec<Finding> = needs
             .filter_map(|need| self.missing(&worlds, need))
             .collect();
-        match missing.is_empty() {
-            true => self.unused(&worlds).into_iter().collect(),
-            false => missing,
+        if missing.is_empty() {
+            self.unused(&worlds).into_iter().collect()
+        } else {
+            missing
         }
     }
 
@@ -366,13 +367,15 @@ impl<'a> Pair<'a> {
 /// The places of a target that name the crate. A module may have that name, too.
 fn mentions<'a>(target: &'a Target, names: &BTreeSet<String>) -> impl Iterator<Item = Need<'a>> {
     let sources = &target.sources;
-    let is_it = |it: &&Mention| names.contains(&it.name) && !sources.modules.contains(&it.name);
-    let mentions = sources.mentions.iter().filter(is_it);
-    mentions.map(move |it| Need {
+    let is_of_the_crate = |mention: &&Mention| {
+        names.contains(&mention.name) && !sources.modules.contains(&mention.name)
+    };
+    let mentions = sources.mentions.iter().filter(is_of_the_crate);
+    mentions.map(move |mention| Need {
         target,
-        path: &it.path,
-        line: it.line,
-        condition: &it.condition,
+        path: &mention.path,
+        line: mention.line,
+        condition: &mention.condition,
     })
 }
 

@@ -355,9 +355,10 @@ impl Findings {
             Pattern::GoBuildInfo => {
                 let info = &memory[found.start..];
                 // Programs that read Go's executables contain the beginning too.
-                let confidence = match is_go_build_info(info) {
-                    true => Confidence::Likely,
-                    false => Confidence::Possible,
+                let confidence = if is_go_build_info(info) {
+                    Confidence::Likely
+                } else {
+                    Confidence::Possible
                 };
                 let text = String::from_utf8_lossy(&memory[found.start + 1..found.end]);
                 let evidence = Evidence::Text(text.trim_start().to_owned());

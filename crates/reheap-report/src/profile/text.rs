@@ -139,9 +139,10 @@ impl Text {
         let several = whole.profile.processes.len() > 1;
         let name = |(process, thread): &(&Process, &Thread)| {
             let name = facts::thread_name(thread);
-            match several {
-                true => format!("{name} (process {})", process.pid),
-                false => name,
+            if several {
+                format!("{name} (process {})", process.pid)
+            } else {
+                name
             }
         };
         let column = |figure: fn(&Thread) -> String| {

@@ -226,9 +226,10 @@ impl AllocatorSearch<'_> {
             Part::of_all(PART_OF_ALLOCATORS),
             Part::of_all(1.0 - PART_OF_ALLOCATORS),
         );
-        match is_enough(first, candidates) && is_enough(rest, FINALISTS_MAX + 1) {
-            true => first,
-            false => Part::of_all(1.0),
+        if is_enough(first, candidates) && is_enough(rest, FINALISTS_MAX + 1) {
+            first
+        } else {
+            Part::of_all(1.0)
         }
     }
 

@@ -223,7 +223,7 @@ impl Report {
 
     /// The programs that had loaded the allocators, whose calls nobody could count.
     fn uncounted(&self) -> BTreeSet<&str> {
-        let all = self.all().flat_map(|it| &it.uncounted);
+        let all = self.all().flat_map(|result| &result.uncounted);
         all.map(String::as_str).collect()
     }
 

@@ -234,7 +234,13 @@ impl fmt::Display for Remark {
                     f,
                     "; {} still {verb} for that {allocator}, which is empty",
                     asked.join(", ")
-                )
+                )?;
+                // A preload of jemalloc has the functions of jemalloc's manual, under the same names.
+                let is_prefixed = asked.iter().any(|name| name.starts_with("je_"));
+                if *allocator == "jemalloc" && !is_prefixed {
+                    f.write_str(", unless the preload is jemalloc")?;
+                }
+                Ok(())
             }
         }
     }

@@ -109,14 +109,7 @@ fn vanishing_file(argument: &OsString) -> Option<PathBuf> {
         .components()
         .any(|c| c == Component::Normal("rustlib".as_ref()));
     let is_object = path.extension().is_some_and(|e| e == "o") && !in_rustlib;
-    ((is_object || is_in_rustcs_directory(&path)) && path.is_file()).then_some(path)
-}
-
-/// Whether a file is in the temporary directory that rustc makes for a link.
-pub(super) fn is_in_rustcs_directory(path: &Path) -> bool {
-    let directory = path.parent().and_then(Path::file_name).unwrap_or_default();
-    let random = directory.as_bytes().strip_prefix(b"rustc");
-    random.is_some_and(|name| name.len() == 6 && name.iter().all(u8::is_ascii_alphanumeric))
+    ((is_object || response_file::is_in_rustcs_directory(&path)) && path.is_file()).then_some(path)
 }
 
 /// What came of making sure that an executable is linked as planned.

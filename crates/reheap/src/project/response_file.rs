@@ -7,7 +7,6 @@
 //! GNU ld, GCC, Clang, LLD, mold and Zig read `@file`. They agree on words in double quotes with backslashes before
 //! quotes, but not on backslashes before blanks.
 
-use super::records;
 use crate::env_vars;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
@@ -34,7 +33,7 @@ pub(super) fn read(arguments: &[OsString]) -> anyhow::Result<(Vec<OsString>, Pas
     for argument in arguments {
         let path = argument.as_bytes().strip_prefix(b"@");
         let path = path.map(|path| Path::new(OsStr::from_bytes(path)));
-        let Some(path) = path.filter(|path| records::is_in_rustcs_directory(path)) else {
+        let Some(path) = path.filter(|path| is_in_rustcs_directory(path)) else {
             words.push(argument.clone());
             continue;
         };
@@ -67,6 +66,13 @@ pub(super) fn run<T>(
     let mut named = OsString::from("@");
     named.push(file.path());
     run(env_vars::command(linker).args(flavor).arg(named)).with_context(cannot_start)
+}
+
+/// Whether a file is in the temporary directory that rustc makes for a link.
+pub(super) fn is_in_rustcs_directory(path: &Path) -> bool {
+    let directory = path.parent().and_then(Path::file_name).unwrap_or_default();
+    let random = directory.as_bytes().strip_prefix(b"rustc");
+    random.is_some_and(|name| name.len() == 6 && name.iter().all(u8::is_ascii_alphanumeric))
 }
 
 /// How many words select LLD's flavor. They must be the first of a command.

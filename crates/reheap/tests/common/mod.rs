@@ -125,6 +125,14 @@ pub(crate) fn started_by(line: &str, command: &Command) -> Command {
     wrapped
 }
 
+/// What a cache has beside its lock and the time of the last look for old entries.
+pub(crate) fn kept_in(cache: &Path) -> Vec<String> {
+    let entries = fs::read_dir(cache).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let own = ["lock", ".last-look-for-old-entries"];
+    names.filter(|name| !own.contains(&&**name)).collect()
+}
+
 /// A copy of the preloads in the cache, in a directory that every user may read.
 pub(crate) fn cache_for_all(directory: &Path) -> PathBuf {
     let copy = directory.join("cache");

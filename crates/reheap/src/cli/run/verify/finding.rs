@@ -164,7 +164,11 @@ impl Finding {
             finding.say_that_it_is_uncounted(&program, uncounted);
         } else if finding.calls < ENOUGH_CALLS && program.takes_no_malloc().is_some() {
             finding.say_that_it_is_too_little();
-        } else if finding.without_library.iter().any(|it| !it.is_hidden) {
+        } else if finding
+            .without_library
+            .iter()
+            .any(|process| !process.is_hidden)
+        {
             finding.say_that_it_is_a_part();
         }
         finding
@@ -191,10 +195,13 @@ impl Finding {
 
     fn say_that_it_is_a_part(&mut self) {
         self.verdict = Verdict::Partial;
-        let without = self.without_library.iter().filter(|it| !it.is_hidden);
-        let named = without.clone().take(NAMED_MAX).map(|it| {
-            let (program, process) = (it.program.display(), it.process);
-            format!("`{program}` (process {process}): {}", it.reason)
+        let without = self
+            .without_library
+            .iter()
+            .filter(|process| !process.is_hidden);
+        let named = without.clone().take(NAMED_MAX).map(|found| {
+            let (program, process) = (found.program.display(), found.process);
+            format!("`{program}` (process {process}): {}", found.reason)
         });
         let named: Vec<String> = named.collect();
         let more = and_more(without.count());
