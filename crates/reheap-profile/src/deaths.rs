@@ -147,10 +147,11 @@ fn spawn_error(spawner: Spawner) -> Option<WatchError> {
 /// Leads a process into its program. If it ends before, that is left to whoever started it.
 fn wait_for_exec(first: Pid) -> Result<(), Errno> {
     while let Some(event) = sys::wait_for_stop(first)? {
-        go_on(first, event)?;
         if event == Event::Executed {
-            break;
+            sys::trace_all(first)?;
+            return go_on(first, event);
         }
+        go_on(first, event)?;
     }
     Ok(())
 }

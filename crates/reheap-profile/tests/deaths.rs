@@ -209,7 +209,9 @@ fn what_a_command_leaves_behind_is_ended() {
 #[test]
 fn a_command_that_cannot_be_started_is_an_error() {
     let directory = scratch_directory();
-    for path in [directory.path(), Path::new("/nonexistent")] {
+    // Two threads wait for the child: often enough to see one take what is for the other.
+    let paths = [directory.path(), Path::new("/nonexistent")];
+    for path in paths.into_iter().cycle().take(400) {
         let error = watch(Command::new(path), &mut |_| {}).unwrap_err();
         assert!(matches!(error, WatchError::Spawn(_)), "{path:?}: {error:?}");
     }

@@ -4,6 +4,7 @@
 #![allow(unsafe_code)]
 
 use nix::errno::Errno;
+use nix::sys::ptrace::Options;
 use nix::unistd::Pid;
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
@@ -80,16 +81,26 @@ fn decode(status: i32) -> Event {
     }
 }
 
-/// Traces a process, and all that it starts. They die with this one.
+/// Traces a process up to its exec. It dies with this one.
+///
+/// It does not stop when it ends: if there is no exec, `Command::spawn` waits for it in another thread, and would take
+/// the stop for the end.
 pub(super) fn seize(pid: Pid) -> Result<(), Errno> {
-    use nix::sys::ptrace::Options;
+    nix::sys::ptrace::seize(
+        pid,
+        Options::PTRACE_O_EXITKILL | Options::PTRACE_O_TRACEEXEC,
+    )
+}
+
+/// Traces a stopped process up to its end, and all that it starts. They die with this one.
+pub(super) fn trace_all(pid: Pid) -> Result<(), Errno> {
     let options = Options::PTRACE_O_EXITKILL
         | Options::PTRACE_O_TRACECLONE
         | Options::PTRACE_O_TRACEEXEC
         | Options::PTRACE_O_TRACEEXIT
         | Options::PTRACE_O_TRACEFORK
         | Options::PTRACE_O_TRACEVFORK;
-    nix::sys::ptrace::seize(pid, options)
+    nix::sys::ptrace::setoptions(pid, options)
 }
 
 /// The number that a thread had before it executed a program: it got that of its process.
