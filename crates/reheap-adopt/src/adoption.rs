@@ -23,6 +23,7 @@ pub mod needed_rust;
 pub mod packages;
 pub mod placement;
 pub mod removal;
+mod required;
 pub mod set_up;
 mod statics;
 #[cfg(test)]

@@ -9,6 +9,9 @@ pub enum AdoptError {
     /// Cargo does not understand the project; its own words.
     #[error("{0}")]
     Cargo(String),
+    /// The project names a toolchain of rustup's that is not there.
+    #[error("the toolchain `{0}` is not installed")]
+    NoToolchain(String),
     /// A file cannot be read.
     #[error("cannot read `{}`: {source}", path.display())]
     Read {

@@ -108,7 +108,7 @@ pub fn unchecked(project: &Project) -> Vec<Unchecked> {
             let (path, line, why) = match error {
                 AdoptError::Syntax { path, line, reason } => (path.clone(), *line, reason.clone()),
                 AdoptError::Read { path, source } => (path.clone(), 1, source.to_string()),
-                AdoptError::Cargo(why) => (target.root.clone(), 1, why.clone()),
+                other => (target.root.clone(), 1, other.to_string()),
             };
             all.push(Unchecked {
                 path,

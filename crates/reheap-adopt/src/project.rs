@@ -107,11 +107,16 @@ impl Project {
     /// # Errors
     /// If Cargo refuses it, or a manifest cannot be read.
     pub fn read(cargo: &Command, manifest: &Path) -> Result<Self, AdoptError> {
-        let metadata = metadata(cargo)
-            .manifest_path(manifest)
-            .no_deps()
-            .exec()
-            .map_err(|error| AdoptError::Cargo(in_cargos_words(error)))?;
+        let cannot_read = |source| AdoptError::Read {
+            path: manifest.to_owned(),
+            source,
+        };
+        let manifest = std::path::absolute(manifest).map_err(cannot_read)?;
+        let mut command = metadata(cargo);
+        command.manifest_path(&manifest).no_deps();
+        // rustup takes the toolchain that is chosen for a directory.
+        command.current_dir(manifest.parent().unwrap_or(&manifest));
+        let metadata = command.exec().map_err(of_cargo)?;
         let root: PathBuf = metadata.workspace_root.clone().into();
         let root_manifest = Manifest::read(&root.join("Cargo.toml"), None)?;
         let packages = metadata.workspace_packages().into_iter();
@@ -297,6 +302,8 @@ pub(crate) fn metadata(cargo: &Command) -> MetadataCommand {
             None => metadata.env_remove(name),
         };
     }
+    // rustup writes where in itself it found an error.
+    metadata.env_remove("RUST_BACKTRACE");
     metadata
 }
 
@@ -320,8 +327,8 @@ fn relative(path: &Path, from: &Path) -> PathBuf {
 }
 
 /// Cargo's message without the words around it.
-fn in_cargos_words(error: cargo_metadata::Error) -> String {
-    match error {
+fn of_cargo(error: cargo_metadata::Error) -> AdoptError {
+    let words = match error {
         cargo_metadata::Error::CargoMetadata { stderr } => {
             let text = stderr.trim();
             match text.strip_prefix("error: ").unwrap_or(text) {
@@ -331,7 +338,14 @@ fn in_cargos_words(error: cargo_metadata::Error) -> String {
         }
         cargo_metadata::Error::Io(error) => format!("cannot start Cargo: {error}"),
         other => other.to_string(),
-    }
+    };
+    // rustup, which starts Cargo, has nothing but words, and these in no other language.
+    let toolchain = words.strip_prefix("toolchain '").and_then(|rest| {
+        let (name, rest) = rest.split_once('\'')?;
+        rest.starts_with(" is not installed")
+            .then(|| name.to_owned())
+    });
+    toolchain.map_or(AdoptError::Cargo(words), AdoptError::NoToolchain)
 }
 
 /// The versions in a lock file; none if it is not there.

@@ -1,35 +1,12 @@
 //! What adopt makes of projects as people write them, and that taking it out gives back every byte.
 
+mod written;
+
+use reheap_adopt::adoption::Plan;
 use reheap_adopt::adoption::metadata::{self, Chosen};
-use reheap_adopt::adoption::placement::{DEFAULT, Placement};
-use reheap_adopt::adoption::removal::{self, Removal};
-use reheap_adopt::adoption::set_up::{self, Wanted};
-use reheap_adopt::adoption::{Plan, Refusal, packages};
-use reheap_adopt::project::Project;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use written::{How, USUAL, Written, apply, there_and_back};
 
-/// A project on the disk.
-struct Written {
-    directory: tempfile::TempDir,
-}
-
-/// How it is set up.
-#[derive(Clone, Copy)]
-struct How<'a> {
-    allocator: &'a str,
-    targets: &'a str,
-    feature: Option<&'a str>,
-    is_on_by_default: bool,
-}
-
-const USUAL: How<'static> = How {
-    allocator: "mimalloc",
-    targets: DEFAULT,
-    feature: None,
-    is_on_by_default: false,
-};
 const PACKAGE: &str = "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2021\"\n";
 const MAIN: &str = "fn main() {}\n";
 /// mimalloc as a dependency.
@@ -39,108 +16,6 @@ const BLOCK: &str = "// Set up by `reheap adopt`; `reheap adopt --undo` takes it
                      static GLOBAL: mimalloc::MiMalloc = mimalloc::MiMalloc;";
 const TABLE: &str = "[target.'cfg(target_env = \"musl\")'.dependencies] # reheap adopt\n\
                      mimalloc = { version = \"0.1.52\", features = [\"v2\"] } # reheap adopt";
-
-impl Written {
-    fn new(files: &[(&str, &str)]) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let written = Self { directory };
-        for (path, contents) in files {
-            written.write(path, contents);
-        }
-        written
-    }
-
-    fn path(&self, path: &str) -> PathBuf {
-        self.directory.path().join(path)
-    }
-
-    fn write(&self, path: &str, contents: &str) {
-        let path = self.path(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, contents).unwrap();
-    }
-
-    fn read(&self, path: &str) -> String {
-        fs::read_to_string(self.path(path)).unwrap()
-    }
-
-    #[track_caller]
-    fn project(&self) -> Project {
-        Project::read(&Command::new("cargo"), &self.path("Cargo.toml")).unwrap()
-    }
-
-    /// As `reheap adopt` does it: what is there from before goes first.
-    #[track_caller]
-    fn try_adopt(&self, how: How<'_>) -> Result<(), Refusal> {
-        let project = self.project();
-        let Removal {
-            mut plan, packages, ..
-        } = removal::of_project(&project)?;
-        let placement = Placement::parse(how.targets)?;
-        let packaged = packages::find(how.allocator).unwrap();
-        let version = packages
-            .into_iter()
-            .find(|it| it.0.package == packaged.package);
-        let wanted = Wanted {
-            packaged,
-            version: version.map(|it| it.1),
-            placement: &placement,
-            feature: how.feature,
-            is_on_by_default: how.is_on_by_default,
-            is_for_modules: false,
-        };
-        let members = set_up::programs(&project, None);
-        set_up::plan(&mut plan, &project, &members, &wanted)?;
-        apply(&plan);
-        Ok(())
-    }
-
-    #[track_caller]
-    fn adopt(&self, how: How<'_>) {
-        if let Err(refusal) = self.try_adopt(how) {
-            panic!("{refusal} ({:?})", refusal.hint);
-        }
-    }
-
-    /// Takes it out, and gives what stays.
-    #[track_caller]
-    fn undo(&self) -> Vec<(String, usize, String)> {
-        let removal = removal::of_project(&self.project()).unwrap();
-        apply(&removal.plan);
-        let relative = |path: &Path| {
-            let path = path.strip_prefix(self.directory.path()).unwrap();
-            path.display().to_string()
-        };
-        let left = removal.left.iter();
-        left.map(|it| (relative(&it.path), it.line, it.why.clone()))
-            .collect()
-    }
-}
-
-fn apply(plan: &Plan) {
-    for change in plan.changes() {
-        fs::write(&change.path, change.after.as_deref().unwrap()).unwrap();
-    }
-}
-
-/// Adopts, compares with what is expected, adopts again, and undoes.
-#[track_caller]
-fn there_and_back(how: How<'_>, files: &[(&str, &str)], expected: &[(&str, &str)]) {
-    let written = Written::new(files);
-    written.adopt(how);
-    let after: Vec<String> = files.iter().map(|(path, _)| written.read(path)).collect();
-    for (path, contents) in expected {
-        assert_eq!(written.read(path), *contents, "{path}");
-    }
-    written.adopt(how);
-    for ((path, _), after) in files.iter().zip(&after) {
-        assert_eq!(written.read(path), *after, "{path}, the second time");
-    }
-    assert_eq!(written.undo(), []);
-    for (path, contents) in files {
-        assert_eq!(written.read(path), *contents, "{path}, taken out");
-    }
-}
 
 #[test]
 fn a_program_gets_a_static_and_a_dependency_under_the_same_condition() {

@@ -427,3 +427,27 @@ fn a_module_of_python_gets_an_allocator_that_can_be_loaded() {
     let library = fs::read_to_string(project.directory.join("src/lib.rs"));
     assert_eq!(library.unwrap(), source);
 }
+
+#[test]
+fn a_program_that_needs_a_feature_gets_the_allocator_with_it() {
+    let project = Project::new(HELLO);
+    let manifest = &files(&project)["Cargo.toml"];
+    let program = "\n[features]\nprinter = []\n\n[[bin]]\nname = \"app\"\npath = \"src/main.rs\"\n\
+                   required-features = [\"printer\"]\n";
+    project.write("Cargo.toml", &format!("{manifest}{program}"));
+    project.write("src/lib.rs", "pub fn words() {}\n");
+    let before = files(&project);
+    run(&mut adopt(&project, "--with crate")).succeeded();
+    run(&mut adopt(&project, "--check"))
+        .succeeded()
+        .said(&["no findings"]);
+    let build = format!("build --features printer --target {}", target());
+    succeeds("cargo", &project, &build);
+    let inspection = run(reheap("inspect").arg(project.app())).succeeded().stdout;
+    assert!(inspection.contains("Rust: mimalloc"), "{inspection}");
+    // Whoever uses the library alone does not compile it.
+    let tree = succeeds("cargo", &project, "tree --target all -e features");
+    assert!(!tree.stdout.contains("mimalloc"), "{}", tree.stdout);
+    run(&mut adopt(&project, "--undo")).succeeded();
+    assert_eq!(files(&project), before);
+}

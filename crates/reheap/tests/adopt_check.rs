@@ -136,6 +136,37 @@ fn what_is_no_cargo_project_is_wrong_usage() {
 }
 
 #[test]
+fn a_toolchain_that_is_not_there_is_one_line_with_the_way_to_get_it() {
+    let toolchain = "[toolchain]\nchannel = \"1.56.1\"\n";
+    let directory = project(&[
+        ("Cargo.toml", MANIFEST),
+        ("src/main.rs", &under_musl()),
+        ("rust-toolchain.toml", toolchain),
+    ]);
+    let elsewhere = tempfile::tempdir().unwrap();
+    for (place, project) in [
+        (directory.path(), "."),
+        (elsewhere.path(), directory.path().to_str().unwrap()),
+    ] {
+        let mut command = reheap("adopt --check");
+        command.arg(project).current_dir(place);
+        command.env("RUST_BACKTRACE", "1");
+        command.env("RUSTUP_AUTO_INSTALL", "0");
+        command.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
+        let outcome = run(&mut command).ended_with(2);
+        let lines: Vec<&str> = outcome.stderr.lines().collect();
+        let [what, "", hint] = lines[..] else {
+            panic!("{}", outcome.stderr);
+        };
+        assert!(what.contains("the toolchain `1.56.1-"), "{what}");
+        assert!(
+            hint.starts_with("hint: rustup toolchain install 1.56.1-"),
+            "{hint}"
+        );
+    }
+}
+
+#[test]
 fn broken_toml_is_refused_with_its_line() {
     let directory = project(&[
         ("Cargo.toml", "[package]\nname = \"example\"\nversion = \n"),

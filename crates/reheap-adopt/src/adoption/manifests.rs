@@ -81,28 +81,30 @@ pub(super) fn add(text: &Text, table: &[&str], key: &str, value: &str) -> Result
     })
 }
 
-/// The text with a feature that is on by default.
-pub(super) fn add_default_feature(text: &Text, feature: &str) -> Result<String, Refusal> {
+/// The text with a feature that turns on one thing more.
+pub(super) fn add_to_feature(text: &Text, feature: &str, value: &str) -> Result<String, Refusal> {
     let manifest = Manifest::of(text.clone(), None)?;
-    let default = manifest
-        .table(&["features"])
-        .and_then(|it| it.get("default"));
-    match default {
-        None => add(text, &["features"], "default", &format!("[\"{feature}\"]")),
-        Some(default) => {
-            let array = default.as_array();
-            let added =
-                array.and_then(|it| arrays::add(&text.contents, it, feature, text.line_end()));
-            let is_right = |added: &String| Data::parse(added).is_some();
-            added.filter(is_right).ok_or_else(|| {
-                let what = format!(
-                    "cannot add to the default features in `{}`",
-                    text.path.display()
-                );
-                Refusal::new(what).hint("write them as an array of strings")
-            })
-        }
-    }
+    let written = manifest.table(&["features"]).and_then(|it| it.get(feature));
+    let Some(written) = written else {
+        // An optional dependency may imply it. Written out, it no longer does.
+        let implied = manifest.features.active([feature]).dependencies;
+        let implied = implied.iter().map(|key| format!("dep:{key}"));
+        let values = implied.chain([value.to_owned()]);
+        let values: Vec<String> = values.map(|it| format!("\"{it}\"")).collect();
+        let values = format!("[{}]", values.join(", "));
+        return add(text, &["features"], feature, &values);
+    };
+    let array = written.as_array();
+    let added = array.and_then(|it| arrays::add(&text.contents, it, value, text.line_end()));
+    let is_right = |added: &String| Data::parse(added).is_some();
+    added.filter(is_right).ok_or_else(|| {
+        let path = text.path.display();
+        let what = match feature {
+            "default" => format!("cannot add to the default features in `{path}`"),
+            _ => format!("cannot add to the feature `{feature}` in `{path}`"),
+        };
+        Refusal::new(what).hint("write them as an array of strings")
+    })
 }
 
 pub(super) fn parsed(text: &Text) -> Result<Document<String>, Refusal> {

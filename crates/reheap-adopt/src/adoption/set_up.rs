@@ -3,7 +3,7 @@
 
 use super::packages::Packaged;
 use super::placement::Placement;
-use super::{Plan, Refusal, manifests, statics};
+use super::{Plan, Refusal, manifests, required, statics};
 use crate::crates;
 use crate::linked::Linked;
 use crate::manifest::{Kind as For, Manifest};
@@ -90,7 +90,7 @@ pub fn plan(
     }
     let is_shared = share(plan, project, wanted)?;
     for place in places {
-        add_dependency(plan, place.package, wanted, is_shared)?;
+        add_dependency(plan, place, wanted, is_shared)?;
     }
     undone(plan)
 }
@@ -276,13 +276,17 @@ fn share(plan: &mut Plan, project: &Project, wanted: &Wanted<'_>) -> Result<bool
 
 fn add_dependency(
     plan: &mut Plan,
-    package: &Package,
+    place: &Place<'_>,
     wanted: &Wanted<'_>,
     is_shared: bool,
 ) -> Result<(), Refusal> {
     let name = wanted.packaged.package;
-    let path = &package.manifest.text.path;
-    let is_optional = wanted.feature.is_some();
+    let path = &place.package.manifest.text.path;
+    let enabling = match wanted.feature {
+        Some(_) => BTreeSet::new(),
+        None => required::features(place),
+    };
+    let is_optional = wanted.feature.is_some() || !enabling.is_empty();
     let value = match is_shared {
         true => Packaged::value_in_member(is_optional),
         false => wanted
@@ -295,15 +299,23 @@ fn add_dependency(
         None => vec!["dependencies"],
     };
     plan.edit(path, |text| manifests::add(text, &table, name, &value))?;
+    let by_feature = format!("dep:{name}");
+    for feature in enabling {
+        plan.edit(path, |text| {
+            manifests::add_to_feature(text, feature, &by_feature)
+        })?;
+    }
     let Some(feature) = wanted.feature else {
         return Ok(());
     };
-    let value = format!("[\"dep:{name}\"]");
+    let value = format!("[\"{by_feature}\"]");
     plan.edit(path, |text| {
         manifests::add(text, &["features"], feature, &value)
     })?;
     match wanted.is_on_by_default {
-        true => plan.edit(path, |text| manifests::add_default_feature(text, feature)),
+        true => plan.edit(path, |text| {
+            manifests::add_to_feature(text, "default", feature)
+        }),
         false => Ok(()),
     }
 }

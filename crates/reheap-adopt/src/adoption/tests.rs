@@ -105,7 +105,7 @@ fn adopted(manifest: &str) -> Result<String, Refusal> {
     let features = ["features"];
     let value = "[\"dep:mimalloc\"]";
     let with_feature = manifests::add(&text(&with_dependency), &features, "fast", value)?;
-    manifests::add_default_feature(&text(&with_feature), "fast")
+    manifests::add_to_feature(&text(&with_feature), "default", "fast")
 }
 
 fn keys(keys: &[&str]) -> Vec<String> {

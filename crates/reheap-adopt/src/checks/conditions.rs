@@ -1,10 +1,11 @@
 //! Whether a dependency on an allocator and the code that uses it are there on the same targets, with the same features.
 //!
-//! Both are compared in every build that differs for them. One difference is no fault: if an allocator is compiled and
-//! another one is used because features of both are on. Features only ever add, so the code has to choose, and a
-//! manifest cannot say "not with that feature".
+//! Both are compared in every build that differs for them. Two differences are no fault, because no manifest can say what
+//! the code says. Features only ever add, so none can say "not with that feature": an allocator is compiled, and another
+//! one is used because features of both are on. Nor can one say "with both features": a program needs two that turn on
+//! nothing of each other, and one of them has to bring the allocator.
 
-use crate::condition::{Condition, World};
+use crate::condition::{Atoms, Condition, World};
 use crate::crates::{self, AllocatorCrate};
 use crate::features::Active;
 use crate::finding::{Finding, Rule};
@@ -131,7 +132,10 @@ impl<'a> Pair<'a> {
                 let known = in_use.entry(world.target.triple.to_string());
                 *known.or_insert_with(|| worlds.any_features(world.target, is_in_use))
             };
-            is_built && is_unused(world, active) && !(is_outranked && may_be_in_use())
+            is_built
+                && is_unused(world, active)
+                && !self.is_half_required(world)
+                && !(is_outranked && may_be_in_use())
         })?;
         Some(self.unused_in(worlds, &unused))
     }
@@ -161,6 +165,24 @@ impl<'a> Pair<'a> {
         self.uses.iter().any(|(target, _)| {
             let mut required = target.required_features.iter();
             required.all(|name| world.features.contains(name))
+        })
+    }
+
+    /// Whether a program lacks some of several features that only together make it use the allocator.
+    fn is_half_required(&self, world: &World<'_>) -> bool {
+        self.uses.iter().any(|(target, used)| {
+            let required = &target.required_features;
+            let mut atoms = Atoms::default();
+            used.condition.add_atoms(&mut atoms);
+            atoms.features.extend(required.iter().cloned());
+            let together = atoms.features;
+            let turns_on_all = |name: &String| {
+                let on = self.package.manifest.features.active([name.as_str()]);
+                together.is_subset(&on.features)
+            };
+            required.iter().any(|name| !world.features.contains(name))
+                && together.iter().any(|name| world.features.contains(name))
+                && !together.iter().any(turns_on_all)
         })
     }
 
@@ -258,7 +280,7 @@ impl<'a> Pair<'a> {
 
     fn fix_of_features(&self, need: &Need<'_>, dependency: &Dependency) -> String {
         let enabling = self.package.manifest.features.enabling(&dependency.key);
-        let mut atoms = crate::condition::Atoms::default();
+        let mut atoms = Atoms::default();
         need.condition.add_atoms(&mut atoms);
         let asked = atoms.features.iter().next();
         match (asked, enabling.first()) {
@@ -341,7 +363,7 @@ impl<'a> Pair<'a> {
     fn fix_of_table(&self, dependency: &Dependency) -> String {
         let mut asked = BTreeSet::new();
         for (target, used) in &self.uses {
-            let mut atoms = crate::condition::Atoms::default();
+            let mut atoms = Atoms::default();
             used.condition.add_atoms(&mut atoms);
             asked.extend(atoms.features);
             asked.extend(target.required_features.iter().cloned());

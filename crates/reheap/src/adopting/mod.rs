@@ -26,6 +26,9 @@ fn project(path: Option<&Path>) -> anyhow::Result<Project> {
         let failure = Failure::usage(format!("cannot read the project: {error}"));
         match error {
             AdoptError::Read { .. } => Failure::failed(error.to_string()),
+            AdoptError::NoToolchain(name) => {
+                failure.hint(format!("rustup toolchain install {name}"))
+            }
             _ => failure,
         }
         .into()

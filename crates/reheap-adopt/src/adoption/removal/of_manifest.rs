@@ -38,11 +38,24 @@ struct Piece<'a> {
     last_line: usize,
 }
 
+impl Piece<'_> {
+    /// The strings of an array.
+    fn strings(&self) -> impl Iterator<Item = &str> {
+        let array = self.value.and_then(Value::as_array);
+        array.into_iter().flatten().filter_map(Value::as_str)
+    }
+}
+
+/// What stands in the array of a key, and goes: the key, and the places.
+type Cut = (Vec<String>, Vec<Range<usize>>);
+
 /// What a marked line is.
 enum Ours {
     /// Whether the package has a row of its own, and the version.
     Dependency(Option<(&'static Packaged, String)>),
     Feature,
+    /// A feature that an optional dependency implies if nobody writes it out.
+    ImpliedFeature,
     Default,
     Metadata,
 }
@@ -70,16 +83,19 @@ pub(super) fn remove(text: &Text, keep: &Keep) -> Result<Found, Refusal> {
         paths: Vec::new(),
         unmarked: BTreeSet::new(),
         features: BTreeSet::new(),
+        required: required_features(&pieces),
     };
     for &line in &marked {
         work.line(line, keep, &mut found);
     }
-    let cuts = work.default_features();
+    let mut cuts = work.required_features();
+    cuts.extend(work.default_features());
     work.headers(&mut found);
-    found.contents = work.result(&cuts);
-    let cut = default_path(&cuts);
+    let ranges = cuts.iter().flat_map(|(_, ranges)| ranges.iter().cloned());
+    found.contents = work.result(ranges.collect());
+    let cut: Vec<&Vec<String>> = cuts.iter().map(|(path, _)| path).collect();
     let expected = Data::parse(&text.contents).map(|before| {
-        let paths = work.paths.iter().chain(&cut);
+        let paths = work.paths.iter().chain(cut.iter().copied());
         paths.fold(before, |data, path| data.without(path)).pruned()
     });
     let after = Data::parse(&found.contents).map(|after| {
@@ -98,10 +114,15 @@ pub(super) fn remove(text: &Text, keep: &Keep) -> Result<Found, Refusal> {
     }
 }
 
-/// The path of the default features, if they are cut.
-fn default_path(cuts: &[Range<usize>]) -> Option<Vec<String>> {
-    let path = ["features", "default"].map(str::to_owned).to_vec();
-    (!cuts.is_empty()).then_some(path)
+/// The features that programs need.
+fn required_features(pieces: &[Piece<'_>]) -> BTreeSet<String> {
+    let of_programs = pieces
+        .iter()
+        .filter(|piece| piece.path == ["bin", "required-features"]);
+    of_programs
+        .flat_map(Piece::strings)
+        .map(str::to_owned)
+        .collect()
 }
 
 fn pieces<'a>(document: &'a Document<String>, lines: &Lines<'_>) -> Vec<Piece<'a>> {
@@ -181,6 +202,8 @@ struct Work<'a> {
     unmarked: BTreeSet<usize>,
     /// The features that go.
     features: BTreeSet<String>,
+    /// The features that programs need, into which `dep:PACKAGE` was put without a mark.
+    required: BTreeSet<String>,
 }
 
 impl Work<'_> {
@@ -207,7 +230,9 @@ impl Work<'_> {
             stays(format!("`{}` is still needed: {why}", dotted(&piece.path)));
             return;
         }
-        if let Some(other) = self.other_feature_with(piece) {
+        let other = self.other_feature_with(piece);
+        // Without its line, the feature is implied again.
+        if let Some(other) = other.filter(|_| !matches!(ours, Ours::ImpliedFeature)) {
             stays(format!(
                 "`{}` is still needed: the feature `{other}` names it",
                 dotted(&piece.path)
@@ -216,6 +241,7 @@ impl Work<'_> {
         }
         match ours {
             Ours::Default => return,
+            Ours::ImpliedFeature => {}
             Ours::Dependency(packaged) => found.packages.extend(packaged),
             Ours::Feature => self.features.extend(piece.path.last().cloned()),
             Ours::Metadata => {
@@ -254,25 +280,52 @@ impl Work<'_> {
             is_other && !(is_feature && is_default) && stays(other)
         });
         let mut others = others.filter(|other| {
-            let array = other.value.and_then(Value::as_array);
-            let mut values = array.into_iter().flat_map(|array| array.iter());
-            values.any(|value| value.as_str().is_some_and(names))
+            let is_own = |value: &str| !is_feature && self.is_in_required(other, value, key);
+            other.strings().any(|value| names(value) && !is_own(value))
         });
         others.next().and_then(|other| other.path.last().cloned())
     }
 
+    /// Whether this is what adopt puts into a feature that a program needs.
+    fn is_in_required(&self, feature: &Piece<'_>, value: &str, package: &str) -> bool {
+        let is_required = |name: &String| self.required.contains(name);
+        feature.path.last().is_some_and(is_required) && value.strip_prefix("dep:") == Some(package)
+    }
+
+    /// The features that programs need, without the dependencies that go.
+    fn required_features(&self) -> Vec<Cut> {
+        let features = self.pieces.iter().filter(|piece| {
+            piece.path[0] == "features" && !self.removed.contains(&piece.last_line)
+        });
+        let cuts = features.filter_map(|piece| {
+            let array = piece.value.and_then(Value::as_array)?;
+            let is_gone = |value: &Value| {
+                let value = value.as_str().unwrap_or_default();
+                let mut gone = self.paths.iter();
+                gone.any(|path| match &path[..] {
+                    [.., table, package] => {
+                        table == "dependencies" && self.is_in_required(piece, value, package)
+                    }
+                    _ => false,
+                })
+            };
+            let index = array.iter().position(is_gone)?;
+            Some((
+                piece.path.clone(),
+                arrays::cut(&self.text.contents, array, index)?,
+            ))
+        });
+        cuts.collect()
+    }
+
     /// The default features without those that go: what to cut out, from the back to the front.
-    fn default_features(&mut self) -> Vec<Range<usize>> {
+    fn default_features(&mut self) -> Option<Cut> {
         if self.features.is_empty() {
-            return Vec::new();
+            return None;
         }
         let is_default = |piece: &&Piece<'_>| piece.path == ["features", "default"];
-        let Some(piece) = self.pieces.iter().find(is_default) else {
-            return Vec::new();
-        };
-        let Some(array) = piece.value.and_then(Value::as_array) else {
-            return Vec::new();
-        };
+        let piece = self.pieces.iter().find(is_default)?;
+        let array = piece.value.and_then(Value::as_array)?;
         let is_ours = |value: &Value| value.as_str().is_some_and(|it| self.features.contains(it));
         let ours: Vec<usize> = (0..array.len())
             .filter(|&index| array.get(index).is_some_and(is_ours))
@@ -280,16 +333,14 @@ impl Work<'_> {
         let is_marked = self.marked.contains(&piece.last_line);
         if is_marked && ours.len() == array.len() {
             self.remove(piece);
-            return Vec::new();
+            return None;
         }
         if is_marked {
             self.unmarked.insert(piece.last_line);
         }
         // There is one feature at a time.
-        let last = ours
-            .last()
-            .and_then(|&it| arrays::cut(&self.text.contents, array, it));
-        last.unwrap_or_default()
+        let ranges = arrays::cut(&self.text.contents, array, *ours.last()?)?;
+        Some((piece.path.clone(), ranges))
     }
 
     /// Takes out the marked headers that have nothing below them any more.
@@ -329,11 +380,10 @@ impl Work<'_> {
         }
     }
 
-    fn result(&self, cuts: &[Range<usize>]) -> String {
+    fn result(&self, mut edits: Vec<Range<usize>>) -> String {
         // Places stay right from the back to the front: blanks take the place of what goes until the lines are counted.
         let mut contents = self.text.contents.clone();
         let mut removed = self.removed.clone();
-        let mut edits: Vec<Range<usize>> = cuts.to_vec();
         for &line in &self.unmarked {
             let start = self.lines.start(line);
             let text = self.lines.all[line];
@@ -355,18 +405,15 @@ impl Work<'_> {
 
 fn ours(contents: &str, piece: &Piece<'_>, value: &Value) -> Option<Ours> {
     let path: Vec<&str> = piece.path.iter().map(String::as_str).collect();
-    let strings = || -> Vec<&str> {
-        let array = value.as_array().into_iter().flat_map(|array| array.iter());
-        array.filter_map(Value::as_str).collect()
-    };
+    let by_feature = |value: &str| value.strip_prefix("dep:").and_then(crates::find).is_some();
     let written = &contents[value.span()?];
     match &path[..] {
         ["package" | "workspace", "metadata", "reheap", _] => Some(Ours::Metadata),
         ["features", "default"] => Some(Ours::Default),
-        ["features", _] => match &strings()[..] {
-            [one] => {
-                let package = one.strip_prefix("dep:")?;
-                crates::find(package).map(|_| Ours::Feature)
+        ["features", name] => match &piece.strings().collect::<Vec<_>>()[..] {
+            [one] if by_feature(one) => Some(Ours::Feature),
+            [own, one] if own.strip_prefix("dep:") == Some(name) && by_feature(one) => {
+                Some(Ours::ImpliedFeature)
             }
             _ => None,
         },
