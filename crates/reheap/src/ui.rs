@@ -134,6 +134,11 @@ pub(crate) fn beside(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
+/// Prints what another program says on standard error, without its middle if that is long.
+pub(crate) fn passed_on(text: &str) {
+    beside(&shortened(text));
+}
+
 /// Prints data.
 ///
 /// # Errors

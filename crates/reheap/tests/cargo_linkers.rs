@@ -229,6 +229,27 @@ fn a_linker_for_one_target_gets_a_linkers_options() {
 }
 
 #[test]
+fn what_the_compiler_says_of_a_link_with_megabytes_of_arguments_is_shortened() {
+    let project = Project::new(HELLO);
+    let script = r#"fn main() {
+        for number in 0..50000 {
+            println!("cargo:rustc-link-arg=-Wl,--defsym,a_symbol_with_a_name_as_long_as_those_of_templates_{number}=0");
+        }
+        println!("cargo:rustc-link-arg=-lis-nowhere");
+    }"#;
+    project.write("build.rs", script);
+    let failed = run(&mut project.cargo_reheap("build -a rpmalloc")).ended_with(101);
+    let failed = failed.said(&[
+        "error: linking with",
+        "templates_0=0",
+        "bytes left out",
+        "is-nowhere",
+        "could not compile",
+    ]);
+    assert!(failed.stderr.len() < 40_000, "{}", failed.stderr.len());
+}
+
+#[test]
 fn a_link_line_that_is_too_long_for_a_command_reaches_the_linker_also_in_a_replay() {
     const LAST: &str = "a_symbol_with_a_name_as_long_as_those_of_templates_37999";
     let calls_another = "exec cc \"$@\"";

@@ -9,9 +9,10 @@ use crate::ui;
 use anyhow::Context as _;
 use serde::Deserialize;
 use std::ffi::OsString;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead, BufReader, IsTerminal as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{ChildStderr, Command, ExitStatus, Stdio};
+use std::thread;
 
 /// What Cargo made of one target of a package.
 #[derive(Debug, Deserialize)]
@@ -125,18 +126,39 @@ impl Format {
 
 /// Runs Cargo and gives everything that it names in its messages. The messages themselves go to standard output if the
 /// user asked for them. `last` are words that follow all others, such as those behind `--`.
+///
+/// What Cargo says on standard error is passed on, long lines without their middle: of a link that failed, rustc prints
+/// the whole command, which may have megabytes. Only Cargo itself can write to a terminal with its progress bar, so there
+/// it does.
 pub(crate) fn read(
     mut cargo: Command,
     format: &Format,
     last: &[OsString],
 ) -> anyhow::Result<(ExitStatus, Vec<Artifact>)> {
+    if !std::io::stderr().is_terminal() {
+        cargo.stderr(Stdio::piped());
+    }
     let mut child = cargo
         .args(["--message-format", &format.for_cargo])
         .args(last)
         .stdout(Stdio::piped())
         .spawn()
         .context("cannot start Cargo")?;
+    let stderr = child.stderr.take();
     let messages = BufReader::new(child.stdout.take().expect("standard output was piped"));
+    let artifacts = thread::scope(|scope| {
+        let pass_on = |stderr| thread::Builder::new().spawn_scoped(scope, || pass_on(stderr));
+        stderr
+            .map(pass_on)
+            .transpose()
+            .context("cannot read what Cargo says")?;
+        artifacts_of(messages, format)
+    })?;
+    let status = child.wait().context("cannot wait for Cargo")?;
+    Ok((status, artifacts))
+}
+
+fn artifacts_of(messages: impl BufRead, format: &Format) -> anyhow::Result<Vec<Artifact>> {
     let mut artifacts = Vec::new();
     for line in messages.lines() {
         let line = line.context("cannot read Cargo's messages")?;
@@ -145,8 +167,21 @@ pub(crate) fn read(
         }
         artifacts.extend(Artifact::of_message(&line));
     }
-    let status = child.wait().context("cannot wait for Cargo")?;
-    Ok((status, artifacts))
+    Ok(artifacts)
+}
+
+/// Prints what Cargo says, line by line.
+fn pass_on(stderr: ChildStderr) {
+    let mut lines = BufReader::new(stderr);
+    let mut line = Vec::new();
+    // An error ends it as the end does: there is nothing more to be had.
+    while lines
+        .read_until(b'\n', &mut line)
+        .is_ok_and(|bytes| bytes > 0)
+    {
+        ui::passed_on(&String::from_utf8_lossy(&line));
+        line.clear();
+    }
 }
 
 #[cfg(test)]
