@@ -18,9 +18,9 @@
 #include <unistd.h>
 
 // The same in probe.rs. Another layout takes another magic.
-#define MAGIC "reheap4"
+#define MAGIC "reheap5"
 enum function { MALLOC, CALLOC, REALLOC, FREE, ALIGNED_ALLOC, POSIX_MEMALIGN, MEMALIGN, FUNCTIONS };
-enum { PATH_BYTES = 4096, ADD_TIME_EVERY = 1024 };
+enum { PATH_BYTES = 4096, PROVIDERS = 8, ADD_TIME_EVERY = 1024 };
 
 // The path of a shared object; `written` is 1 while somebody writes it and 2 after that.
 struct object {
@@ -28,14 +28,20 @@ struct object {
     char path[PATH_BYTES - sizeof(atomic_uint)];
 };
 
+// An object with the malloc behind the probe. A shell and what it starts may have different ones.
+struct provider {
+    struct object object;
+    _Atomic uint64_t processes;
+    _Atomic uint64_t time_ns; // user and system
+};
+
 static struct recording {
     char magic[8];
     _Atomic uint64_t processes;   // that loaded the probe
-    _Atomic uint64_t elsewhere;   // of these: whose malloc is not from `provider`
     _Atomic uint64_t in_front;    // of these: whose malloc is found before the probe's
     _Atomic uint64_t checking;    // of these: where glibc's checks of its heap are on
     _Atomic uint64_t calls[FUNCTIONS];
-    struct object provider;       // of the malloc behind the probe, in the first process
+    struct provider providers[PROVIDERS];
     struct object front;          // of the malloc before it, in the first process that has one
     struct programs programs;
 } *recording;
@@ -257,17 +263,30 @@ PUBLIC void *memalign(size_t alignment, size_t size) {
 
 // --- The recording.
 
-// Writes the path of the object that holds this address, if nobody did yet; gives whether it is the one that stands
-// there. A process that was killed between the two stores leaves a path that nobody reads.
-static int note(struct object *object, void *address) {
-    Dl_info info;
-    if (!dladdr(address, &info) || !info.dli_fname) return 0;
+// Writes a path, if nobody did yet; gives whether it is the one that stands there. A process that was killed between the
+// two stores leaves a path that nobody reads.
+static int note(struct object *object, const char *path) {
     unsigned nobody = 0;
     if (atomic_compare_exchange_strong(&object->written, &nobody, 1)) {
-        strncpy(object->path, info.dli_fname, sizeof object->path - 1);
+        strncpy(object->path, path, sizeof object->path - 1);
         atomic_store(&object->written, 2);
     }
-    return atomic_load(&object->written) != 2 || strncmp(object->path, info.dli_fname, sizeof object->path - 1) == 0;
+    return atomic_load(&object->written) == 2 && strncmp(object->path, path, sizeof object->path - 1) == 0;
+}
+
+// The path of the object that holds this address.
+static const char *object_of(void *address) {
+    Dl_info info;
+    return dladdr(address, &info) ? info.dli_fname : NULL;
+}
+
+// The place of what is behind the probe; none if there are too many. Two processes may give one object two places.
+static struct provider *place_of_provider(struct provider *providers) {
+    const char *path = object_of((void *)next.malloc);
+    for (int at = 0; path && at < PROVIDERS; at++) {
+        if (note(&providers[at].object, path)) return &providers[at];
+    }
+    return NULL;
 }
 
 // Whether an address is that of a function, and not that of a jump to it: an executable at a fixed address that takes
@@ -306,19 +325,21 @@ __attribute__((constructor(101))) static void begin(void) {
     if (opened) {
         if (!atomic_load(&found)) find_next();
         atomic_fetch_add(&opened->processes, 1);
-        if (!note(&opened->provider, (void *)next.malloc)) atomic_fetch_add(&opened->elsewhere, 1);
+        struct provider *provider = place_of_provider(opened->providers);
+        if (provider) atomic_fetch_add(&provider->processes, 1);
         // RTLD_DEFAULT would begin with the probe itself: glibc has that so for libraries that are linked -Bsymbolic.
         void *first = dlsym(dlopen(NULL, RTLD_LAZY), "malloc");
         int has_own_malloc = first != (void *)malloc && is_function(first);
         if (has_own_malloc) {
             atomic_fetch_add(&opened->in_front, 1);
-            note(&opened->front, first);
+            const char *path = object_of(first);
+            if (path) note(&opened->front, path);
         }
         if (has_checks()) {
             atomic_fetch_add(&opened->checking, 1);
             begin_gate();
         }
-        begin_programs(&opened->programs, has_own_malloc);
+        begin_programs(&opened->programs, provider ? &provider->time_ns : NULL, has_own_malloc);
         __atomic_store_n(&recording, opened, __ATOMIC_RELEASE);
     }
     errno = errno_before;

@@ -59,6 +59,7 @@ extern char **environ;
 
 static pid_t own_process;
 static _Atomic uint64_t added_ns;
+static _Atomic uint64_t *time_of_provider; // of the processes that get their memory from the same object
 
 // Adds what this process has used since it was last added. A child of vfork(2) has its parent's memory, and other time.
 static void add_own_time(void) {
@@ -69,7 +70,10 @@ static void add_own_time(void) {
         uint64_t now = (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
         uint64_t before = atomic_load(&added_ns);
         while (before < now && !atomic_compare_exchange_weak(&added_ns, &before, now)) {}
-        if (before < now) atomic_fetch_add(&to->time_ns, now - before);
+        if (before < now) {
+            atomic_fetch_add(&to->time_ns, now - before);
+            if (time_of_provider) atomic_fetch_add(time_of_provider, now - before);
+        }
     }
     errno = errno_before;
 }
@@ -321,7 +325,8 @@ PUBLIC int posix_spawnp(pid_t *process, const char *name, const posix_spawn_file
 
 // Begins with a process that has just loaded the library. One with a malloc of its own takes no part: its time is not
 // added.
-static void begin_programs(struct programs *in_recording, int has_own_malloc) {
+static void begin_programs(struct programs *in_recording, _Atomic uint64_t *of_provider, int has_own_malloc) {
+    time_of_provider = of_provider;
     __atomic_store_n(&programs, in_recording, __ATOMIC_RELEASE);
     struct program *own = place_of("/proc/self/exe");
     if (own) atomic_fetch_add(has_own_malloc ? &own->own_malloc : &own->loaded, 1);

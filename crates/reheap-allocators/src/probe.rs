@@ -15,6 +15,7 @@ use crate::own_library::{Base, OwnLibrary};
 use crate::recording::{Layout, RecordingError, RecordingFile};
 use programs::Programs;
 pub use programs::{Because, Without};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -63,12 +64,14 @@ const EXPORTS: [&str; 19] = [
 const COUNTED: usize = 7;
 
 // The layout of `struct recording` in probe.c.
-const COUNTERS: usize = 4 + COUNTED;
+const COUNTERS: usize = 3 + COUNTED;
 const OBJECT_BYTES: usize = 4096;
+const PROVIDERS: usize = 8;
+const PROVIDER_BYTES: usize = OBJECT_BYTES + 2 * 8;
 const LAYOUT: Layout = Layout {
     variable: "REHEAP_PROBE",
-    magic: b"reheap4\0",
-    bytes: 8 + 8 * COUNTERS + 2 * OBJECT_BYTES + programs::BYTES,
+    magic: b"reheap5\0",
+    bytes: 8 + 8 * COUNTERS + PROVIDERS * PROVIDER_BYTES + OBJECT_BYTES + programs::BYTES,
 };
 const WRITTEN: u32 = 2;
 
@@ -107,16 +110,14 @@ impl Recording {
 pub struct Observation {
     /// Programs that loaded the probe: those that were executed, not forked children.
     pub processes: u64,
-    /// How many of these get malloc from another object than [`provider`](Self::provider).
-    pub elsewhere: u64,
     /// How many of these have a malloc in front of every preload: their own.
     pub in_front: u64,
     /// In how many of these glibc checks its heap.
     pub checking: u64,
     /// Calls that reached the probe, by function, of all processes.
     pub calls: BTreeMap<&'static str, u64>,
-    /// The object that answers what the probe forwards, in the first of the processes.
-    pub provider: Option<PathBuf>,
+    /// The objects that answer what the probe forwards; first the one whose processes took most processor time.
+    pub providers: Vec<Provider>,
     /// The first object that was seen with a malloc in front of the probe's.
     pub front: Option<PathBuf>,
     /// The programs that run without the preload, as far as one with the probe started them.
@@ -126,6 +127,17 @@ pub struct Observation {
     pub unheard: Vec<PathBuf>,
     /// The processor time of the processes that get their memory through the probe. Of killed ones, the last part is
     /// missing.
+    pub time: Duration,
+}
+
+/// An object from which processes of a command get malloc.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Provider {
+    /// Its file.
+    pub file: PathBuf,
+    /// How many processes.
+    pub processes: u64,
+    /// Their processor time, as far as they get their memory through the probe.
     pub time: Duration,
 }
 
@@ -179,10 +191,10 @@ impl Observation {
         let (counters, objects) = bytes.split_at_checked(8 * COUNTERS)?;
         let (counters, _) = counters.as_chunks::<8>();
         let counters: Vec<u64> = counters.iter().map(|c| u64::from_le_bytes(*c)).collect();
-        let [processes, elsewhere, in_front, checking, calls @ ..] = counters.as_slice() else {
+        let [processes, in_front, checking, calls @ ..] = counters.as_slice() else {
             return None;
         };
-        let (provider, objects) = objects.split_at_checked(OBJECT_BYTES)?;
+        let (providers, objects) = objects.split_at_checked(PROVIDERS * PROVIDER_BYTES)?;
         let (front, programs) = objects.split_at_checked(OBJECT_BYTES)?;
         let Programs {
             time,
@@ -191,11 +203,10 @@ impl Observation {
         } = programs::parse(programs)?;
         Some(Self {
             processes: *processes,
-            elsewhere: *elsewhere,
             in_front: *in_front,
             checking: *checking,
             calls: EXPORTS.into_iter().zip(calls.iter().copied()).collect(),
-            provider: object(provider),
+            providers: Provider::all(providers),
             front: object(front),
             without,
             unheard,
@@ -225,9 +236,9 @@ impl Observation {
         {
             return Err(WhyNot::OwnAllocator(front.clone()));
         }
-        let provider = self.provider.as_ref().ok_or(WhyNot::UnknownProvider)?;
-        if !is_same_file(provider, library) {
-            return Err(WhyNot::OtherProvider(provider.clone()));
+        let provider = self.providers.first().ok_or(WhyNot::UnknownProvider)?;
+        if !is_same_file(&provider.file, library) {
+            return Err(WhyNot::OtherProvider(provider.file.clone()));
         }
         if calls == 0 {
             return Err(WhyNot::NeverCalled);
@@ -239,9 +250,8 @@ impl Observation {
             (true, all) if all == self.processes => ", with its checks on".to_owned(),
             (true, some) => format!(", with its checks on in {some} of {}", self.processes),
         };
-        let seen = self
-            .processes
-            .saturating_sub(self.elsewhere.max(self.in_front));
+        let with_probe_in_front = self.processes.saturating_sub(self.in_front);
+        let seen = provider.processes.min(with_probe_in_front);
         let of_processes = match (seen, self.processes) {
             (_, 1) => String::new(),
             (seen, all) if seen == all => format!(" of {all} processes"),
@@ -259,6 +269,29 @@ impl Observation {
             "{calls}{of_processes} went to {}{checks}{but}",
             name.display()
         ))
+    }
+}
+
+impl Provider {
+    /// All that were written to their end.
+    fn all(bytes: &[u8]) -> Vec<Self> {
+        let mut by_file: BTreeMap<PathBuf, Self> = BTreeMap::new();
+        for bytes in bytes.chunks_exact(PROVIDER_BYTES) {
+            let (path, numbers) = bytes.split_at(OBJECT_BYTES);
+            let Some(file) = object(path) else { continue };
+            let (numbers, _) = numbers.as_chunks::<8>();
+            let [processes, time_ns] = [0, 1].map(|at| u64::from_le_bytes(numbers[at]));
+            let provider = by_file.entry(file.clone()).or_insert(Self {
+                file,
+                processes: 0,
+                time: Duration::ZERO,
+            });
+            provider.processes += processes;
+            provider.time += Duration::from_nanos(time_ns);
+        }
+        let mut all: Vec<Self> = by_file.into_values().collect();
+        all.sort_by_key(|provider| Reverse(provider.time));
+        all
     }
 }
 

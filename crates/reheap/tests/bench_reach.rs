@@ -173,6 +173,22 @@ fn a_program_with_an_allocator_of_its_own_is_not_called_by_its_libc() {
 }
 
 #[test]
+fn a_baseline_has_the_allocator_of_the_program_that_does_the_work() {
+    let commands = with_own_allocator();
+    let counting = "i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done";
+    for (script, name) in [
+        ("./worker 100000", "glibc+libarea.so"),
+        ("exec ./worker 100000", "glibc+libarea.so"),
+        ("sh -c './worker 100000; true' | cat", "glibc+libarea.so"),
+        (&format!("{counting}; ./worker 10"), "glibc"),
+    ] {
+        let outcome = measured(&commands, script, "--json").succeeded();
+        let baseline = variant(&results(&outcome), name)["role"].clone();
+        assert_eq!(baseline, "baseline", "{script}");
+    }
+}
+
+#[test]
 fn of_a_program_with_an_allocator_of_its_own_nothing_of_glibc_is_tuned_or_lost() {
     let commands = with_own_allocator();
     let mut command = reheap("recommend --goal security --rounds 1 -- ./worker 1000");

@@ -323,7 +323,7 @@ impl<'a> Dynamic<'a> {
         let probed = self.observe(&ready)?;
         let observation = probed.recording.observation()?;
         ready.first_run = Some(probed.first_run);
-        let Some(own) = &observation.provider else {
+        let Some(own) = observation.providers.first().map(|it| &it.file) else {
             return Ok(ready);
         };
         let name = own.file_name().unwrap_or_default();
@@ -334,16 +334,15 @@ impl<'a> Dynamic<'a> {
             return Ok(ready);
         }
         let (libc, name) = (self.libc, name.display());
-        let program = self.read.program.route.file.display();
         if !ready.tuning.is_empty() {
             let text = format!(
-                "cannot measure {}: `{program}` has the malloc of {name}, which knows no option of {libc}",
+                "cannot measure {}: the command has the malloc of {name}, which knows no option of {libc}",
                 ready.name
             );
             return Err(Failure::usage(text).into());
         }
         ui::note(&format!(
-            "`{program}` has the malloc of {name} and not that of {libc}"
+            "the command has the malloc of {name} and not that of {libc}"
         ));
         Ok(ReadyVariant {
             name: format!("{libc}+{name}"),
