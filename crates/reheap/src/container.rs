@@ -1,9 +1,13 @@
 //! Finds the program that a container image starts, in the image's files and without a container engine.
 //!
 //! `reheap-image` reads images and finds files in their layers. Here are the rules by which a container's command becomes
-//! a program: PATH, scripts, and what a shell or an init program starts in its own place.
+//! a program: PATH, scripts, and what a shell or an init program starts in its own place. On the way the environment
+//! may change, and with it what is preloaded.
 
+mod environment;
 mod loader;
+mod scripts;
+mod shell;
 mod starters;
 
 use crate::env_vars::LD_PRELOAD;
@@ -15,14 +19,17 @@ use crate::ui;
 use reheap_elf::identify::{Identity, Kind, LibcName};
 use reheap_elf::source::Source as _;
 use reheap_image::Workplace;
-use reheap_image::added::{environment, value_of};
+use reheap_image::added;
 use reheap_image::read::{self, ReadError, Wanted};
 use reheap_image::tree::{Found, Tree};
+use scripts::Script;
 use serde_json::Value;
+use starters::Started;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+pub(crate) use environment::Environment;
 pub(crate) use loader::Loader;
 pub(crate) use reheap_image::read::is_image;
 
@@ -33,6 +40,8 @@ const DIRECTORIES_MAX: usize = 1000;
 /// More than any image preloads. Each may be a file that has to be unpacked with its whole layer.
 const PRELOADS_MAX: usize = 32;
 const LD_SO_PRELOAD_BYTES_MAX: u64 = 1 << 20;
+/// More than any script has in front of the program that it starts.
+const SCRIPT_BYTES_MAX: u64 = 1 << 20;
 /// How many scripts may follow each other, as for the kernel.
 const SCRIPTS_MAX: usize = 5;
 /// How many programs may start each other in their own place: an init program, a script, a shell, `env`.
@@ -71,13 +80,26 @@ pub(crate) struct EntryPoint {
     pub(crate) through: Vec<PathBuf>,
     /// It itself, or a copy of it in a file without a name.
     pub(crate) file: Opened,
-    /// The environment that the image sets, as `NAME=value`.
-    pub(crate) environment: Vec<String>,
+    /// What is left for it of the image's environment.
+    pub(crate) environment: Environment,
     /// Its permission bits.
     pub(crate) mode: u32,
     /// The user and the group that it belongs to.
     pub(crate) owner: (u32, u32),
     pub(crate) has_capabilities: bool,
+    /// Whether what starts it may wait for it: an init program, a script without `exec`.
+    has_parent: bool,
+}
+
+impl EntryPoint {
+    /// The command that shows which allocator it has in a running container.
+    pub(crate) fn proof(&self) -> String {
+        let first = "$(docker inspect -f '{{.State.Pid}}' CONTAINER)";
+        match self.has_parent {
+            true => format!("reheap inspect $(pgrep --ns {first} --nslist pid)"),
+            false => format!("reheap inspect {first}"),
+        }
+    }
 }
 
 impl Preloaded {
@@ -110,7 +132,7 @@ pub(crate) struct Contents<'a> {
     workplace: &'a Workplace<'a>,
     /// Entry point and command together: what is executed.
     command: Vec<String>,
-    environment: Vec<String>,
+    environment: Environment,
     directory: &'a Path,
     failure: RefCell<Option<ContainerError>>,
 }
@@ -126,16 +148,24 @@ impl<'a> Contents<'a> {
             tree,
             workplace,
             command: words.collect(),
-            environment: environment(config),
+            environment: Environment::new(added::environment(config)),
             directory: Path::new(directory),
             failure: RefCell::default(),
+        }
+    }
+
+    /// As if the image preloaded this library in front of its others.
+    pub(crate) fn with_preload(self, library: &str) -> Self {
+        Self {
+            environment: self.environment.with_preload(library),
+            ..self
         }
     }
 
     /// The program that the kernel executes first.
     pub(crate) fn entry_point(&self) -> Result<EntryPoint, ContainerError> {
         let command = self.command.first().ok_or(ContainerError::NoEntryPoint)?;
-        self.program_of(command)
+        self.program_of(command, self.environment.clone())
     }
 
     /// The program that the container is for, as far as the command tells: init programs and scripts of shells execute
@@ -144,21 +174,20 @@ impl<'a> Contents<'a> {
         let mut words = self.command.clone();
         let mut program = self.entry_point()?;
         for _ in 0..STARTERS_MAX {
-            let Some((called, arguments)) = words.split_first() else {
+            program.has_parent |= starters::may_wait(&program.path, &words[0]);
+            let started = self.started(&mut program, &words)?;
+            let Some(started) = started.filter(|words| !words.is_empty()) else {
                 break;
             };
-            let is_shell = starters::is_shell(&program.path);
-            let started = match program.through.is_empty() {
-                true => starters::command_of(&program.path, called, arguments),
-                false if is_shell => starters::command_of_script(arguments),
-                // Its own name is the one that counts, and not that of the script.
-                false => starters::command_of(&program.path, "", arguments),
-            };
-            let Some(started) = started else { break };
-            match self.program_of(&started[0]) {
-                Ok(found) => program = found,
+            match self.program_of(&started[0], program.environment.clone()) {
+                Ok(found) => {
+                    program = EntryPoint {
+                        has_parent: program.has_parent,
+                        ..found
+                    }
+                }
                 // A shell reads it as its own script.
-                Err(ContainerError::NoProgram(_)) if is_shell => {
+                Err(ContainerError::NoProgram(_)) if starters::is_shell(&program.path) => {
                     program.through.push(PathBuf::from(&started[0]));
                 }
                 Err(ContainerError::NotInImage(_)) => break,
@@ -169,13 +198,79 @@ impl<'a> Contents<'a> {
         Ok(program)
     }
 
-    fn program_of(&self, command: &str) -> Result<EntryPoint, ContainerError> {
-        let (mut path, mut found) = self.executable(command)?;
+    /// The command that a program starts in its place, if it is there for that.
+    fn started(
+        &self,
+        program: &mut EntryPoint,
+        words: &[String],
+    ) -> Result<Option<Vec<String>>, ContainerError> {
+        let (called, arguments) = (&words[0], &words[1..]);
+        let started = match program.through.last() {
+            Some(file) if starters::is_shell(&program.path) => {
+                let script = Script {
+                    text: &self.text(file)?,
+                    file: Some(file),
+                    arguments,
+                };
+                return Ok(script.follow(&mut program.environment));
+            }
+            None => starters::command_of(&program.path, called, arguments),
+            // Its own name is the one that counts, and not that of the script.
+            Some(_) => starters::command_of(&program.path, "", arguments),
+        };
+        Ok(match started {
+            None => None,
+            Some(Started::Program { command, changes }) => {
+                let by = starters::shown(words, &command);
+                program.environment.apply_all(changes, &by);
+                Some(command)
+            }
+            Some(Started::Text { text, arguments }) => {
+                let script = Script {
+                    text: &text,
+                    file: None,
+                    arguments: &arguments,
+                };
+                script.follow(&mut program.environment)
+            }
+        })
+    }
+
+    /// The text of a script, or its beginning.
+    fn text(&self, path: &Path) -> Result<String, ContainerError> {
+        let path = Path::new("/").join(self.directory).join(path);
+        let Some(file) = self.file(&path)? else {
+            return Ok(String::new());
+        };
+        let mut bytes = vec![0; file.size_bytes().min(SCRIPT_BYTES_MAX) as usize];
+        let read = file.read_at(0, &mut bytes);
+        read.map_err(|error| ReadError::Damaged {
+            what: "script",
+            reason: error.to_string(),
+        })?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn program_of(
+        &self,
+        command: &str,
+        mut environment: Environment,
+    ) -> Result<EntryPoint, ContainerError> {
+        let (mut path, mut found) = self.executable(command, &environment)?;
         let mut through = Vec::new();
         loop {
             let next = match script::read(&found.beginning) {
-                Line::Interpreter(name) | Line::Env { name, .. } => {
-                    self.executable(&name.to_string_lossy())?
+                Line::Interpreter(name) => {
+                    self.executable(&name.to_string_lossy(), &environment)?
+                }
+                Line::Env { name, .. } => {
+                    let argument = script::argument(&found.beginning).unwrap_or_default();
+                    let argument = String::from_utf8_lossy(argument).into_owned();
+                    if let Some(Started::Program { changes, .. }) = starters::env(&[argument]) {
+                        let by = format!("the first line of `{}`", path.display());
+                        environment.apply_all(changes, &by);
+                    }
+                    self.executable(&name.to_string_lossy(), &environment)?
                 }
                 Line::Text | Line::Binary => {
                     return Err(ContainerError::NoProgram(ui::printable(&path)));
@@ -188,7 +283,8 @@ impl<'a> Contents<'a> {
                         owner: found.owner,
                         has_capabilities: found.has_capabilities,
                         file: Opened::part(found.file, found.start, found.size_bytes)?,
-                        environment: self.environment.clone(),
+                        environment,
+                        has_parent: false,
                     });
                 }
             };
@@ -201,8 +297,12 @@ impl<'a> Contents<'a> {
     }
 
     /// The file that a command names, and where it is in the end.
-    fn executable(&self, command: &str) -> Result<(PathBuf, Found), ContainerError> {
-        for place in self.places(command) {
+    fn executable(
+        &self,
+        command: &str,
+        environment: &Environment,
+    ) -> Result<(PathBuf, Found), ContainerError> {
+        for place in self.places(command, environment) {
             if let Some(found) = self.executable_at(&place, command)? {
                 return Ok(found);
             }
@@ -212,7 +312,7 @@ impl<'a> Contents<'a> {
 
     /// Where a command is, by a path that may lead through links.
     pub(crate) fn place_of(&self, command: &str) -> Result<Option<PathBuf>, ContainerError> {
-        for place in self.places(command) {
+        for place in self.places(command, &self.environment) {
             if self.executable_at(&place, command)?.is_some() {
                 return Ok(Some(place));
             }
@@ -221,8 +321,12 @@ impl<'a> Contents<'a> {
     }
 
     /// Where a command may be, as a shell looks for it.
-    fn places<'b>(&'b self, command: &'b str) -> impl Iterator<Item = PathBuf> + use<'b> {
-        let path = value_of(&self.environment, "PATH").unwrap_or(DEFAULT_PATH);
+    fn places<'b>(
+        &'b self,
+        command: &'b str,
+        environment: &'b Environment,
+    ) -> impl Iterator<Item = PathBuf> + use<'b> {
+        let path = environment.value("PATH").unwrap_or(DEFAULT_PATH);
         let directories: Vec<&Path> = match command.contains('/') {
             true => vec![self.directory],
             false => path
@@ -258,8 +362,12 @@ impl<'a> Contents<'a> {
     }
 
     /// The libraries that the dynamic linker is to preload for a program, in its order. musl's reads only the variable.
-    pub(crate) fn preloads(&self, program: &Identity) -> Result<Vec<Preloaded>, ContainerError> {
-        let list = value_of(&self.environment, LD_PRELOAD).unwrap_or_default();
+    pub(crate) fn preloads(
+        &self,
+        environment: &Environment,
+        program: &Identity,
+    ) -> Result<Vec<Preloaded>, ContainerError> {
+        let list = environment.preloads();
         let names = list.split([':', ' ', '\t', '\n']);
         let names = names.filter(|name| !name.is_empty()).map(str::to_owned);
         let preloads = names.map(|name| Preloaded::of(LD_PRELOAD, name));

@@ -207,6 +207,10 @@ impl<Out: Write, Errors: Write> Printer<'_, Out, Errors> {
             }
         }
         self.printed += 1;
+        let warning = judged.and_then(|(_, judgement)| judgement.warning(subject));
+        if let Some(warning) = warning {
+            writeln!(self.errors, "reheap: {warning}")?;
+        }
         Ok(())
     }
 

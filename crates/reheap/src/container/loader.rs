@@ -7,7 +7,6 @@ use crate::program::libraries::{Closure, Libraries};
 use reheap_allocators::preload::glibc_library_directories;
 use reheap_allocators::target::Libc;
 use reheap_elf::identify::{Identity, LibcName};
-use reheap_image::added::value_of;
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
@@ -28,7 +27,10 @@ impl<'a> Loader<'a> {
         program: &EntryPoint,
         identity: &Identity,
     ) -> Self {
-        let first = value_of(&program.environment, "LD_LIBRARY_PATH").unwrap_or_default();
+        let first = program
+            .environment
+            .value("LD_LIBRARY_PATH")
+            .unwrap_or_default();
         let first = env_vars::library_directories(first.as_ref());
         let first = first.filter(|directory| directory.is_absolute()).collect();
         let open = |path: &Path| contents.noting(path);

@@ -3,8 +3,29 @@
 //! Each of them has options that take a value, and some have words of their own before the program, as gosu has the user.
 //! Whoever takes such a word for the program looks for a file that is not there, or finds the wrong one: many users are
 //! called like a program.
+//!
+//! Most of them pass their environment on. What those do that change it was tried with util-linux 2.38, sudo 1.9 and
+//! coreutils 9.1.
 
+use super::environment::Change;
+use crate::env_vars::LD_PRELOAD;
+use crate::program::script;
 use std::path::Path;
+
+/// What a command starts.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Started {
+    Program {
+        command: Vec<String>,
+        /// What happens to the environment before.
+        changes: Vec<Change>,
+    },
+    /// A shell reads a text that the command has in it.
+    Text {
+        text: String,
+        arguments: Vec<String>,
+    },
+}
 
 /// A program that starts the one that its arguments name.
 struct Starter {
@@ -13,9 +34,11 @@ struct Starter {
     with_value: &'static [&'static str],
     /// How many words are in front of the program, such as the user.
     before: usize,
+    /// Its options that clear the environment.
+    clearing: &'static [&'static str],
 }
 
-const STARTERS: [Starter; 12] = [
+const STARTERS: [Starter; 10] = [
     Starter::new(&["exec", "nohup"], &[], 0),
     Starter::new(
         &["tini", "tini-static", "docker-init", "catatonit"],
@@ -23,7 +46,6 @@ const STARTERS: [Starter; 12] = [
         0,
     ),
     Starter::new(&["dumb-init"], &["-r", "--rewrite"], 0),
-    Starter::new(&["env"], &["-u", "--unset", "-C", "--chdir"], 0),
     Starter::new(
         &["gosu", "su-exec", "s6-setuidgid", "setuidgid"],
         &[],
@@ -48,12 +70,8 @@ const STARTERS: [Starter; 12] = [
             "--selinux-label",
         ],
         0,
-    ),
-    Starter::new(
-        &["runuser"],
-        &["-u", "--user", "-g", "--group", "-G", "--supp-group"],
-        0,
-    ),
+    )
+    .clearing(&["--reset-env"]),
     Starter::new(&["nice"], &["-n", "--adjustment"], 0),
     Starter::new(&["ionice"], &["-c", "--class", "-n", "--classdata"], 0),
     Starter::new(&["numactl"], &["-C", "-N", "-i", "-m", "-p", "-w"], 0),
@@ -70,6 +88,18 @@ const STARTERS: [Starter; 12] = [
 ];
 /// Programs that are several, and take the name of one of them.
 const MANY_IN_ONE: [&str; 2] = ["busybox", "toybox"];
+/// Programs that stay, and wait for the one that they start. A shell does unless it executes that in its place.
+const WAITING: [&str; 9] = [
+    "catatonit",
+    "docker-init",
+    "dumb-init",
+    "runuser",
+    "su",
+    "sudo",
+    "timeout",
+    "tini",
+    "tini-static",
+];
 const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ash", "zsh", "ksh"];
 
 impl Starter {
@@ -82,12 +112,21 @@ impl Starter {
             names,
             with_value,
             before,
+            clearing: &[],
         }
     }
 
-    /// What comes after its options and its own words.
-    fn started<'a>(&self, mut arguments: &'a [String]) -> &'a [String] {
+    const fn clearing(self, clearing: &'static [&'static str]) -> Self {
+        Self { clearing, ..self }
+    }
+
+    /// What comes after its options and its own words, and what the options do.
+    fn started(&self, mut arguments: &[String]) -> Option<Started> {
+        let mut changes = Vec::new();
         while let [word, rest @ ..] = arguments {
+            if self.clearing.contains(&word.as_str()) {
+                changes.push(Change::Cleared);
+            }
             arguments = match word.as_str() {
                 "--" => {
                     arguments = rest;
@@ -98,8 +137,18 @@ impl Starter {
                 _ => break,
             };
         }
-        arguments.get(self.before..).unwrap_or_default()
+        program(arguments.get(self.before..).unwrap_or_default(), changes)
     }
+}
+
+/// A program behind assignments, which `env` and `sudo` do.
+fn program(words: &[String], mut changes: Vec<Change>) -> Option<Started> {
+    let assignments = words.iter().map_while(|word| word.split_once('='));
+    let assignments: Vec<_> = assignments.collect();
+    let command = words[assignments.len()..].to_vec();
+    let set = |(name, value): (&str, &str)| Change::Set(name.to_owned(), Some(value.to_owned()));
+    changes.extend(assignments.into_iter().map(set));
+    (!command.is_empty()).then_some(Started::Program { command, changes })
 }
 
 /// Whether a program reads scripts as shells do.
@@ -108,38 +157,164 @@ pub(super) fn is_shell(program: &Path) -> bool {
     SHELLS.contains(&name) || MANY_IN_ONE.contains(&name)
 }
 
-/// The command that a program starts, if it is there for that. It is called by its own name, or by another: many programs
-/// may be links to one.
-pub(super) fn command_of(
-    program: &Path,
-    called: &str,
-    arguments: &[String],
-) -> Option<Vec<String>> {
-    let names = [name_of(program), name_of(Path::new(called))];
+/// Whether a program may stay when it has started another.
+pub(super) fn may_wait(program: &Path, called: &str) -> bool {
+    let is_waiting = |path: &Path| WAITING.contains(&name_of(path));
+    is_shell(program)
+        || [Path::new(called), program]
+            .iter()
+            .any(|path| is_waiting(path))
+}
+
+/// The command that a program starts, if it is there for that. It is called by a name, or by its own: many programs may
+/// be links to one.
+pub(super) fn command_of(program: &Path, called: &str, arguments: &[String]) -> Option<Started> {
+    let names = [name_of(Path::new(called)), name_of(program)];
     names
         .iter()
         .find_map(|name| command_of_name(name, arguments))
 }
 
-fn command_of_name(name: &str, arguments: &[String]) -> Option<Vec<String>> {
-    if SHELLS.contains(&name) {
-        return command_of_shell(arguments);
+fn command_of_name(name: &str, arguments: &[String]) -> Option<Started> {
+    match name {
+        "env" => env(arguments),
+        "su" | "runuser" => su(arguments),
+        "sudo" | "doas" => sudo(arguments),
+        _ if SHELLS.contains(&name) => shell(arguments),
+        _ if MANY_IN_ONE.contains(&name) => program(arguments, Vec::new()),
+        _ => {
+            let mut starters = STARTERS.iter();
+            let starter = starters.find(|starter| starter.names.contains(&name))?;
+            starter.started(arguments)
+        }
     }
-    if MANY_IN_ONE.contains(&name) {
-        return some(arguments);
-    }
-    let starter = STARTERS.iter().find(|it| it.names.contains(&name))?;
-    some(without_assignments(starter.started(arguments)))
 }
 
-/// What a script executes that has these arguments: it ends with `exec "$@"`, as those do that images start with.
-pub(super) fn command_of_script(arguments: &[String]) -> Option<Vec<String>> {
-    let is_option = |word: &&String| word.starts_with('-');
-    some(&arguments[arguments.iter().take_while(is_option).count()..])
+/// What of a command starts another, for people.
+pub(super) fn shown(words: &[String], started: &[String]) -> String {
+    let starter = words.strip_suffix(started).unwrap_or(words);
+    format!("`{}`", starter.join(" "))
+}
+
+/// env(1) of GNU and BusyBox. In a `#!` line it has one argument, with its blanks.
+pub(super) fn env(arguments: &[String]) -> Option<Started> {
+    let mut words = arguments.to_vec();
+    let mut changes = Vec::new();
+    while let Some(option) = words.first().cloned().filter(|word| word.starts_with('-')) {
+        words.remove(0);
+        if option == "--" {
+            break;
+        }
+        let (letter, inline) = option_of_env(&option);
+        let value = match letter {
+            'u' | 'C' | 'S' if inline.is_empty() && words.is_empty() => return None,
+            'u' | 'C' | 'S' if inline.is_empty() => words.remove(0),
+            _ => inline.to_owned(),
+        };
+        match letter {
+            'i' => changes.push(Change::Cleared),
+            'u' => changes.push(Change::Removed(value)),
+            'S' => {
+                let split = script::words(value.as_bytes())?.into_iter();
+                let split: Result<Vec<String>, _> = split.map(String::from_utf8).collect();
+                words.splice(0..0, split.ok()?);
+            }
+            _ => {}
+        }
+        // Letters may follow that take no value.
+        if matches!(letter, 'i' | '0' | 'v') && !inline.is_empty() {
+            words.insert(0, format!("-{inline}"));
+        }
+    }
+    program(&words, changes)
+}
+
+/// The letter of an option of env, and what is behind it in the same word.
+fn option_of_env(option: &str) -> (char, &str) {
+    let Some(long) = option.strip_prefix("--") else {
+        let mut letters = option[1..].chars();
+        let letter = letters.next().unwrap_or('i'); // `-` alone
+        return (letter, letters.as_str());
+    };
+    let (name, inline) = long.split_once('=').unwrap_or((long, ""));
+    let letter = match name {
+        "ignore-environment" => 'i',
+        "unset" => 'u',
+        "chdir" => 'C',
+        "split-string" => 'S',
+        _ => '-', // `--block-signal=…` and others that leave the environment alone
+    };
+    (letter, inline)
+}
+
+/// su(1) and runuser(1): a shell of the user, or with `-u` a program. Options may be behind the user.
+fn su(arguments: &[String]) -> Option<Started> {
+    const WITH_VALUE: [&str; 8] = [
+        "-g",
+        "--group",
+        "-G",
+        "--supp-group",
+        "-s",
+        "--shell",
+        "-w",
+        "--whitelist-environment",
+    ];
+    let mut changes = Vec::new();
+    let mut of_shell = vec!["sh".to_owned()];
+    let (mut has_program, mut has_user) = (false, false);
+    let mut rest = arguments.iter();
+    while let Some(word) = rest.next() {
+        match word.as_str() {
+            "--" => {}
+            "-" | "-l" | "--login" => changes.push(Change::Cleared),
+            "-c" | "--command" | "--session-command" => {
+                of_shell.extend(["-c".to_owned(), rest.next()?.clone()]);
+            }
+            "-u" | "--user" => {
+                has_program = true;
+                rest.next()?;
+            }
+            option if WITH_VALUE.contains(&option) => drop(rest.next()?),
+            option if option.starts_with('-') => {}
+            _ if has_program => {
+                let command = arguments[arguments.len() - rest.len() - 1..].to_vec();
+                return Some(Started::Program { command, changes });
+            }
+            _ if has_user => of_shell.push(word.clone()),
+            _ => has_user = true,
+        }
+    }
+    let command = of_shell;
+    (command.len() > 1).then_some(Started::Program { command, changes })
+}
+
+/// sudo and doas, which keep what they are told to keep.
+fn sudo(arguments: &[String]) -> Option<Started> {
+    const STARTER: Starter = Starter::new(
+        &[],
+        &[
+            "-C", "-D", "-g", "--group", "-h", "--host", "-p", "--prompt", "-R", "-T", "-u",
+            "--user",
+        ],
+        0,
+    );
+    let Started::Program { command, changes } = STARTER.started(arguments)? else {
+        return None;
+    };
+    let options = arguments.strip_suffix(&command[..]).unwrap_or_default();
+    let keeps = |option: &String| {
+        let list = option.strip_prefix("--preserve-env=");
+        list.is_some_and(|list| list.split(',').any(|name| name == LD_PRELOAD))
+    };
+    let changes = match options.iter().any(keeps) {
+        true => changes,
+        false => [vec![Change::Cleared], changes].concat(),
+    };
+    Some(Started::Program { command, changes })
 }
 
 /// What a shell executes: the text behind `-c`, or a script with its arguments.
-fn command_of_shell(mut arguments: &[String]) -> Option<Vec<String>> {
+fn shell(mut arguments: &[String]) -> Option<Started> {
     let mut has_text = false;
     while let [word, rest @ ..] = arguments {
         let Some(letters) = word.strip_prefix(['-', '+']) else {
@@ -159,23 +334,13 @@ fn command_of_shell(mut arguments: &[String]) -> Option<Vec<String>> {
         }
     }
     if !has_text {
-        return some(arguments);
+        return program(arguments, Vec::new());
     }
-    let words = shell_words::split(arguments.first()?).ok()?;
-    let words = without_assignments(&words);
-    match words {
-        [word, rest @ ..] if word == "exec" => some(rest),
-        words => some(words),
-    }
-}
-
-fn without_assignments(words: &[String]) -> &[String] {
-    let is_assignment = |word: &&String| word.contains('=');
-    &words[words.iter().take_while(is_assignment).count()..]
-}
-
-fn some(words: &[String]) -> Option<Vec<String>> {
-    (!words.is_empty()).then(|| words.to_vec())
+    let (text, rest) = arguments.split_first()?;
+    Some(Started::Text {
+        text: text.clone(),
+        arguments: rest.get(1..).unwrap_or_default().to_vec(),
+    })
 }
 
 fn name_of(path: &Path) -> &str {
@@ -198,24 +363,78 @@ mod tests {
             ("su-exec 1000:1000 app", "app"),
             ("setpriv --reuid=1 --regid 2 --init-groups app", "app"),
             ("runuser -u mail -- app", "app"),
+            ("runuser mail -s /bin/sh -c 'app -x'", "sh -c app -x"),
+            ("su - mail -c app", "sh -c app"),
+            ("su mail script x", "sh script x"),
+            ("sudo -u mail app -x", "app -x"),
             ("env -u A B=c app", "app"),
+            ("env -iS 'A=b app -x' y", "app -x y"),
             ("nice -n 5 app", "app"),
             ("timeout -k 5 10m app", "app"),
             ("busybox sh -c app", "sh -c app"),
-            ("sh -c 'A=b exec app -x'", "app -x"),
+            ("sh -c 'A=b exec app -x'", "A=b exec app -x"),
             ("sh -ec app", "app"),
             ("bash -l -c 'app -x'", "app -x"),
             ("bash -euo pipefail -c app", "app"),
             ("bash -o pipefail -c app name", "app"),
             ("bash --norc script argument", "script argument"),
+            ("su mail", ""),
+            ("env", ""),
             ("gosu mail", ""),
             ("sh", ""),
             ("sh -c", ""),
             ("app -c x", ""),
         ] {
             let words = shell_words::split(command).unwrap();
-            let found = command_of(Path::new(&words[0]), &words[0], &words[1..]);
-            assert_eq!(found.unwrap_or_default().join(" "), started, "{command}");
+            let found = match command_of(Path::new(&words[0]), &words[0], &words[1..]) {
+                Some(Started::Program { command, .. }) => command.join(" "),
+                Some(Started::Text { text, .. }) => text,
+                None => String::new(),
+            };
+            assert_eq!(found, started, "{command}");
+        }
+    }
+
+    #[test]
+    fn the_environment_is_what_a_starter_leaves_of_it() {
+        let cleared = || vec![Change::Cleared];
+        let set = |value: &str| Change::Set(LD_PRELOAD.to_owned(), Some(value.to_owned()));
+        let removed = || vec![Change::Removed(LD_PRELOAD.to_owned())];
+        for (command, expected) in [
+            ("env app", Vec::new()),
+            ("env -i app", cleared()),
+            ("env - app", cleared()),
+            ("env --ignore-environment app", cleared()),
+            ("env -u LD_PRELOAD app", removed()),
+            ("env -uLD_PRELOAD app", removed()),
+            ("env --unset=LD_PRELOAD app", removed()),
+            ("env -S 'LD_PRELOAD=/a.so app'", vec![set("/a.so")]),
+            (
+                "env -iC /x LD_PRELOAD=/a.so app",
+                vec![Change::Cleared, set("/a.so")],
+            ),
+            ("setpriv --reset-env --reuid 1 app", cleared()),
+            ("setpriv --reuid 1 app", Vec::new()),
+            ("su mail -c app", Vec::new()),
+            ("su -l mail -c app", cleared()),
+            ("runuser - mail -c app", cleared()),
+            ("runuser -u mail -- app", Vec::new()),
+            ("sudo -E app", cleared()),
+            (
+                "sudo LD_PRELOAD=/a.so app",
+                vec![Change::Cleared, set("/a.so")],
+            ),
+            ("sudo --preserve-env=A,LD_PRELOAD app", Vec::new()),
+            ("doas app", cleared()),
+            ("gosu mail app", Vec::new()),
+        ] {
+            let words = shell_words::split(command).unwrap();
+            match command_of(Path::new(&words[0]), &words[0], &words[1..]) {
+                Some(Started::Program { changes, .. }) => {
+                    assert_eq!(changes, expected, "{command}");
+                }
+                other => panic!("{command}: {other:?}"),
+            }
         }
     }
 
@@ -223,6 +442,13 @@ mod tests {
     fn one_program_may_have_many_names() {
         let arguments = ["-n", "5", "app"].map(str::to_owned);
         let found = command_of(Path::new("/bin/coreutils"), "/usr/bin/nice", &arguments);
-        assert_eq!(found.unwrap(), ["app"]);
+        let expected = Started::Program {
+            command: vec!["app".to_owned()],
+            changes: Vec::new(),
+        };
+        assert_eq!(found, Some(expected));
+        let arguments = ["-c", "app"].map(str::to_owned);
+        let found = command_of(Path::new("/bin/busybox"), "/bin/sh", &arguments);
+        assert!(matches!(found, Some(Started::Text { text, .. }) if text == "app"));
     }
 }

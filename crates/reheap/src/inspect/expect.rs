@@ -1,9 +1,10 @@
 //! Decides whether a subject has the allocator that its user expects, for `reheap inspect --expect`.
 //!
 //! What counts is the allocator of the Rust code, if that has one of its own, and malloc otherwise. What is not known
-//! does not match: a check that lets doubt pass is none.
+//! does not match: a check that lets doubt pass is none. Only what an image's script does under a condition is a warning:
+//! scripts of well-known images unset `LD_PRELOAD` in cases that do not arise.
 
-use super::preload::{Preload, State};
+use super::preload::{Passing, Preload, State};
 use super::report::Report;
 use super::text::{Malloc, name_of};
 use crate::ui::{self, Failure};
@@ -38,9 +39,22 @@ pub(crate) struct Judgement {
     pub(crate) matches: Option<bool>,
     /// A sentence about the subject, with how reheap knows.
     pub(crate) explanation: String,
+    /// Why it may be otherwise in a run.
+    warnings: Vec<String>,
+    /// The command that shows what it is in a run.
+    proof: Option<String>,
 }
 
 impl Judgement {
+    /// What is to be said beside the sentence about this subject.
+    pub(crate) fn warning(&self, subject: &str) -> Option<String> {
+        let reasons = ui::printable(self.warnings.join("; "));
+        let proof = self.proof.as_ref().filter(|_| !reasons.is_empty())?;
+        Some(format!(
+            "warning: `{subject}`: {reasons}\n\nhint: look at a running container: {proof}"
+        ))
+    }
+
     /// The sentence, printable whatever is in the subject's name.
     pub(crate) fn line(&self) -> String {
         ui::printable(&self.explanation)
@@ -66,8 +80,10 @@ struct Seen<'a> {
     rust: Option<&'a RustGlobalAllocator>,
     marker: Option<&'a MarkerIdentity>,
     libc: &'a Libc,
-    /// A library that an image preloads and does not have.
-    unread: Option<&'a str>,
+    /// Why nobody can tell which libraries an image preloads.
+    unread: Option<String>,
+    /// What becomes of the preloads of an image.
+    passing: Option<&'a Passing>,
 }
 
 /// The allocator that a subject's own code uses.
@@ -146,7 +162,16 @@ impl Expected {
         };
         Judgement {
             matches,
-            explanation: format!("`{report}` {words}: {how}{}", seen.of_c_code()),
+            explanation: format!(
+                "`{report}` {words}: {how}{}{}",
+                seen.of_c_code(),
+                seen.change_of_preloads()
+            ),
+            warnings: seen
+                .passing
+                .map(|of| of.warnings.clone())
+                .unwrap_or_default(),
+            proof: seen.passing.map(|of| of.proof.clone()),
         }
     }
 
@@ -155,9 +180,8 @@ impl Expected {
         let malloc = Malloc::of(seen.malloc, &allocators, seen.libc);
         let has = Some(malloc.name().to_owned());
         let is_doubtful = seen.malloc.confidence == Some(Confidence::Possible);
-        if let Some(library) = seen.unread {
-            let reason = format!("it preloads `{library}`, which the image does not have");
-            return (Comparison::Unknown(reason), has);
+        if let Some(reason) = &seen.unread {
+            return (Comparison::Unknown(reason.clone()), has);
         }
         let comparison = match &seen.malloc.provider {
             _ if is_doubtful => Comparison::Unknown("it is only possible".to_owned()),
@@ -235,8 +259,11 @@ impl<'a> Seen<'a> {
         match report {
             Report::File { identity, .. } => Self::of_file(identity),
             Report::Container {
-                identity, preload, ..
-            } => Self::of_file(identity).with_preloads(preload),
+                identity,
+                preload,
+                passing,
+                ..
+            } => Self::of_file(identity).with_preloads(preload, passing),
             Report::Process(running) => {
                 let mapped = running.allocators.iter();
                 let own = mapped.clone().filter(|mapped| mapped.file == running.file);
@@ -248,6 +275,7 @@ impl<'a> Seen<'a> {
                     marker: None,
                     libc: &running.libc,
                     unread: None,
+                    passing: None,
                 }
             }
         }
@@ -255,17 +283,22 @@ impl<'a> Seen<'a> {
 
     /// The first library that has a malloc gives it to a program that takes it from libraries. One that the image lacks
     /// may be that library: somebody may mount it.
-    fn with_preloads(mut self, preloads: &'a [Preload]) -> Self {
+    fn with_preloads(mut self, preloads: &'a [Preload], passing: &'a Passing) -> Self {
         if !matches!(
             self.malloc.provider,
             Provider::SharedLibc | Provider::Library { .. }
         ) {
             return self;
         }
+        self.passing = Some(passing);
+        self.unread = passing.preload_unknown.clone();
         for preload in preloads {
             match &preload.state {
                 State::Missing => {
-                    self.unread = Some(&preload.entry);
+                    let library = &preload.entry;
+                    self.unread = Some(format!(
+                        "it preloads `{library}`, which the image does not have"
+                    ));
                     return self;
                 }
                 State::Loaded {
@@ -290,6 +323,7 @@ impl<'a> Seen<'a> {
             marker: identity.marker.as_ref(),
             libc: &identity.libc,
             unread: None,
+            passing: None,
         }
     }
 
@@ -337,6 +371,14 @@ impl<'a> Seen<'a> {
                 }
             }
         }
+    }
+
+    /// What takes the preloads of an image away, or sets others.
+    fn change_of_preloads(&self) -> String {
+        let change = self.passing.and_then(|of| of.preload_change.as_ref());
+        change
+            .map(|change| format!("; {change}"))
+            .unwrap_or_default()
     }
 
     /// What C code uses, where Rust code has something else.

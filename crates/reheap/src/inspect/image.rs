@@ -4,7 +4,7 @@
 
 use super::file::FileError;
 use super::hardening::identify;
-use super::preload::{Preload, State};
+use super::preload::{Passing, Preload, State};
 use super::report::Report;
 use crate::container::{self, ContainerError, Contents, EntryPoint, Loader, Preloaded};
 use reheap_elf::identify::{FoundAllocator, Identity, Kind, LibcName, MallocVerdict, Provider};
@@ -24,8 +24,15 @@ pub(crate) fn inspect(path: &Path, file: String) -> Result<Report, FileError> {
             identity.malloc = verdict;
         }
         let text = |path: &PathBuf| path.to_string_lossy().into_owned();
+        let environment = &program.environment;
         Ok(Report::Container {
             file,
+            passing: Passing {
+                preload_change: environment.change().map(str::to_owned),
+                preload_unknown: environment.unknown().map(str::to_owned),
+                warnings: environment.doubts(),
+                proof: program.proof(),
+            },
             entry_point: text(&program.path),
             scripts: program.through.iter().map(text).collect(),
             preload,
@@ -49,7 +56,7 @@ fn preloads(
         list: preloaded.list,
     };
     Ok(contents
-        .preloads(identity)?
+        .preloads(&program.environment, identity)?
         .into_iter()
         .map(preload)
         .collect())

@@ -38,7 +38,10 @@ fn facts(report: &Report) -> Vec<String> {
             identity.hazards.iter().filter_map(hazard).collect()
         }
         Report::Container {
-            identity, preload, ..
+            identity,
+            preload,
+            passing,
+            ..
         } => {
             let known = text::with_preloaded(&identity.allocators, preload);
             let malloc = Malloc::of(&identity.malloc, &known, &identity.libc);
@@ -49,6 +52,8 @@ fn facts(report: &Report) -> Vec<String> {
                 malloc.short() + &through.unwrap_or_default(),
             ));
             facts.extend(preload.iter().filter_map(text::trouble_with));
+            facts.extend(passing.preload_change.clone());
+            facts.extend(passing.warnings.clone());
             identity.hazards.iter().filter_map(hazard).collect()
         }
         Report::Process(running) => {

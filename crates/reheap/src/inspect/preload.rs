@@ -14,6 +14,19 @@ pub(crate) struct Preload {
     pub(super) state: State,
 }
 
+/// What becomes of `LD_PRELOAD` between an image and its program.
+#[derive(Debug, Serialize)]
+pub(crate) struct Passing {
+    /// What takes it away or sets it.
+    pub(super) preload_change: Option<String>,
+    /// What sets it to a value that only a run shows.
+    pub(super) preload_unknown: Option<String>,
+    /// Why it may be another one in a run.
+    pub(super) warnings: Vec<String>,
+    /// The command that shows which allocator a running container has.
+    pub(super) proof: String,
+}
+
 /// What becomes of an entry.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "state")]

@@ -1,6 +1,6 @@
 //! Defines the report about a file, a process or a container image.
 
-use super::preload::Preload;
+use super::preload::{Passing, Preload};
 use super::running::Running;
 use crate::ui;
 use reheap_elf::identify::{Identity, MallocVerdict, Provider};
@@ -21,6 +21,8 @@ pub(crate) enum Report {
         entry_point: String,
         scripts: Vec<String>,
         preload: Vec<Preload>,
+        #[serde(flatten)]
+        passing: Passing,
         #[serde(flatten)]
         identity: Box<Identity>,
     },

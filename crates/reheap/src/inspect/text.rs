@@ -34,6 +34,7 @@ pub(crate) fn block(report: &Report) -> String {
             identity,
             scripts,
             preload,
+            passing,
             ..
         } => {
             if !scripts.is_empty() {
@@ -42,6 +43,9 @@ pub(crate) fn block(report: &Report) -> String {
             block.add_identity(identity, &with_preloaded(&identity.allocators, preload));
             for preload in preload {
                 block.add("preload", preload_text(preload));
+            }
+            for text in passing.preload_change.iter().chain(&passing.warnings) {
+                block.add("preload", text);
             }
         }
         Report::Process(running) => block.add_running(running),

@@ -6,27 +6,22 @@
 //! `$LIB`, which only glibc expands: processes of the other libc find nothing there that could end them
 //! ([`preload::path_for_variable`] does the same in the cache).
 
+use super::judged::Judged;
 use super::options::PackingArguments;
 use super::place::{Format, Place, Written};
 use super::report::{line, size};
 use super::source::Source;
 use crate::choice::Choice;
-use crate::container::{ContainerError, Contents, EntryPoint, Loader};
+use crate::container::Contents;
 use crate::env_vars::LD_PRELOAD;
-use crate::inspect;
 use crate::interrupt;
-use crate::opened::Opened;
-use crate::other_preloads;
-use crate::program::{self, Caller, Meeting, Obstacle};
+use crate::program::Obstacle;
 use crate::ui::{self, Failure};
 use crate::workshop::{Network, Workshop};
 use anyhow::Context as _;
 use reheap_allocators::own_library::NOTHING;
 use reheap_allocators::preload::glibc_library_directories;
 use reheap_allocators::target::{Architecture, Libc, Target};
-use reheap_elf::identify::{Identity, identify};
-use reheap_elf::linkage;
-use reheap_elf::source::Source as _;
 use reheap_image::added::{Addition, Checked, DIRECTORY, Restored, environment, value_of};
 use reheap_image::layer::Entry;
 use reheap_image::read::{Form, ReadError};
@@ -34,10 +29,11 @@ use reheap_image::sealed::Sealed;
 use reheap_image::{Platform, Workplace};
 use serde::Serialize;
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+/// A library in the directory of those that reheap adds, to see whether `LD_PRELOAD` gets to the program.
+const ANY_LIBRARY: &str = "/usr/lib/reheap/$LIB/allocator.so";
 /// What the image says about it, in its labels and annotations.
 const LABEL: &str = "io.github.reheap.preload";
 
@@ -74,6 +70,10 @@ struct Report {
     /// The variables that were set.
     environment: BTreeMap<String, String>,
     layer: Option<Layer>,
+    /// Why the program may start without the allocator all the same.
+    warnings: Vec<String>,
+    /// The command that shows which allocator a running container has.
+    proof: Option<String>,
     /// Platforms of the image that the new one does not have.
     left_out: Vec<String>,
 }
@@ -134,7 +134,8 @@ impl<'a> Change<'a> {
             image = before;
             removed = Some(record.added);
         }
-        let contents = Contents::new(&image.tree, &image.settings, &workplace);
+        let contents =
+            Contents::new(&image.tree, &image.settings, &workplace).with_preload(ANY_LIBRARY);
         let judged = Judged::of(&contents, &image.settings);
         let judged = judged.map_err(|error| self.source.of_container(&verb, error))?;
         self.refuse(&verb, &judged)?;
@@ -174,6 +175,8 @@ impl<'a> Change<'a> {
             libc: Some(target.libc().to_string()),
             environment: prepared.environment.into_iter().collect(),
             layer,
+            warnings: judged.program.environment.doubts(),
+            proof: Some(judged.program.proof()),
             ..self.report(&image, &sealed, &written)
         })
     }
@@ -199,6 +202,7 @@ impl<'a> Change<'a> {
     }
 
     fn refuse(&self, verb: &str, judged: &Judged<'_>) -> anyhow::Result<()> {
+        self.refuse_environment(verb, judged)?;
         let Some(obstacle) = judged.obstacles.first() else {
             return Ok(());
         };
@@ -225,6 +229,30 @@ impl<'a> Change<'a> {
             }
             .into(),
         )
+    }
+
+    /// Refuses an image in which something takes `LD_PRELOAD` away before the program starts.
+    fn refuse_environment(&self, verb: &str, judged: &Judged<'_>) -> anyhow::Result<()> {
+        let environment = &judged.program.environment;
+        let (Some(change), false) = (
+            environment.change(),
+            environment.preloads().contains(ANY_LIBRARY),
+        ) else {
+            return Ok(());
+        };
+        let text = format!(
+            "cannot {verb} `{}`: its program `{}` would start without it: {change}",
+            self.image.display(),
+            ui::printable(&judged.program.path),
+        );
+        let hint = match environment.preloads() {
+            "" => "change the image so that LD_PRELOAD stays, and add the allocator to that".into(),
+            others => format!(
+                "set it in the image (`ENV LD_PRELOAD={}`) and not in what starts the program; reheap adds to that",
+                ui::printable(others)
+            ),
+        };
+        Err(Failure::failed(text).hint(hint).into())
     }
 
     /// Refuses an image in which the dynamic linker would not find all that a library needs: the program would not start.
@@ -295,11 +323,16 @@ impl<'a> Change<'a> {
             libc: None,
             environment: BTreeMap::new(),
             layer: None,
+            warnings: Vec::new(),
+            proof: None,
             left_out: image.image.others.clone(),
         }
     }
 
     fn say(&self, report: Report) -> anyhow::Result<()> {
+        for warning in &report.warnings {
+            ui::note(&format!("warning: {warning}"));
+        }
         match (self.place.is_stream(), self.arguments.json) {
             (true, _) => ui::beside(&report.text()),
             (_, true) => ui::data(&(serde_json::to_string_pretty(&report)? + "\n"))?,
@@ -352,6 +385,10 @@ impl Report {
         for (name, value) in &self.environment {
             line(&mut text, &format!("  {name}={}", ui::printable(value)));
         }
+        if let Some(proof) = &self.proof {
+            line(&mut text, "  to see it in a running container:");
+            line(&mut text, &format!("    {proof}"));
+        }
         if self.restored == Some(false) {
             line(
                 &mut text,
@@ -365,157 +402,6 @@ impl Report {
         }
         text
     }
-}
-
-/// The program that an image starts, and what a preload meets in it.
-struct Judged<'a> {
-    program: EntryPoint,
-    identity: Identity,
-    target: Option<Target>,
-    obstacles: Vec<Obstacle>,
-    loader: Loader<'a>,
-}
-
-impl<'a> Judged<'a> {
-    fn of(contents: &'a Contents<'_>, settings: &Value) -> Result<Self, ContainerError> {
-        let program = contents.main_program()?;
-        let damaged = |error: &dyn std::fmt::Display| ReadError::Damaged {
-            what: "program",
-            reason: format!("`{}`: {error}", ui::printable(&program.path)),
-        };
-        let identity = identify(&program.file).map_err(|error| damaged(&error))?;
-        let loader = Loader::new(contents, &program, &identity);
-        let known = Architecture::WITH_PRELOADS.map(Architecture::name);
-        let target = program::target_of(&identity, &known);
-        let meeting = Meeting::of(&identity, &program.path, &loader.libraries);
-        let privilege = caller(contents, settings).gains(
-            program.mode,
-            program.owner.0,
-            program.owner.1,
-            || program.has_capabilities,
-        );
-        let mut obstacles = program::obstacles(&identity, privilege, &meeting, &known);
-        obstacles.extend(other_preload(contents, &identity, &loader)?);
-        Ok(Self {
-            program,
-            identity,
-            target,
-            obstacles,
-            loader,
-        })
-    }
-
-    /// What of the image a library would need that is not there. The program needs its dynamic linker too, which is the
-    /// libc of musl.
-    fn missing(&self, library: &Path, target: &Target) -> anyhow::Result<Vec<String>> {
-        let cannot_read = || format!("cannot read `{}`", library.display());
-        let opened = inspect::open(library).with_context(cannot_read)?;
-        let needed = linkage::read(&opened).with_context(cannot_read)?.needed;
-        let found = |path: &&String| self.loader.libraries.open(Path::new(path)).is_some();
-        let interpreter = self.identity.interpreter.iter();
-        let mut missing: Vec<String> = interpreter.filter(|path| !found(path)).cloned().collect();
-        let program = &self.program.path;
-        let libc = target.libc();
-        missing.extend(
-            self.loader
-                .libraries
-                .missing_for_preload(&needed, program, libc),
-        );
-        Ok(missing)
-    }
-
-    /// A version of glibc that a library needs and the image's libc does not have: this machine may have built it.
-    fn missing_version(&self, library: &Path) -> anyhow::Result<Option<String>> {
-        let closure = self
-            .loader
-            .libraries
-            .closure(&self.program.path, Libc::Glibc);
-        let mut loaded = closure.loaded.into_iter();
-        let libc = loaded.find(|loaded| loaded.name == "libc.so.6");
-        let Some(libc) = libc.and_then(|libc| self.loader.libraries.open(&libc.path)) else {
-            return Ok(None);
-        };
-        let present = versions(&contents_of(&libc));
-        let bytes =
-            fs::read(library).with_context(|| format!("cannot read `{}`", library.display()))?;
-        let needed = versions(&bytes);
-        let lacking = needed.difference(&present).last();
-        Ok(lacking.map(|version| String::from_utf8_lossy(version).into_owned()))
-    }
-}
-
-/// Who runs the program, by number; a name is looked up as an engine does.
-fn caller(contents: &Contents<'_>, settings: &Value) -> Caller {
-    let user = settings["config"]["User"].as_str().unwrap_or_default();
-    let (user, group) = match user.split_once(':') {
-        Some((user, group)) => (user, Some(group)),
-        None => (user, None),
-    };
-    let text = |path: &str| {
-        let file = contents.file(Path::new(path)).ok().flatten();
-        file.map(|file| contents_of(&file)).unwrap_or_default()
-    };
-    // name:password:number:…
-    let number = |path: &str, name: &str, field: usize| -> Option<u32> {
-        let text = String::from_utf8_lossy(&text(path)).into_owned();
-        let mut lines = text.lines().map(|line| line.split(':').collect::<Vec<_>>());
-        let found = lines.find(|fields| fields.first() == Some(&name))?;
-        found.get(field)?.parse().ok()
-    };
-    let uid = match user {
-        "" => Some(0),
-        name => name.parse().ok().or_else(|| number("/etc/passwd", name, 2)),
-    };
-    let gid = match group {
-        Some(name) => name.parse().ok().or_else(|| number("/etc/group", name, 2)),
-        None if user.is_empty() => Some(0),
-        None => number("/etc/passwd", user, 3),
-    };
-    // A number that nobody has: whatever a file gives, is gained.
-    Caller {
-        uid: uid.unwrap_or(u32::MAX),
-        gid: gid.unwrap_or(u32::MAX),
-    }
-}
-
-/// The first library that the image preloads and that has a malloc of its own.
-fn other_preload(
-    contents: &Contents<'_>,
-    identity: &Identity,
-    loader: &Loader<'_>,
-) -> Result<Option<Obstacle>, ContainerError> {
-    let preloads = contents.preloads(identity)?.into_iter();
-    let mut with_malloc = preloads.filter(|preload| {
-        let library = loader.find(&preload.name);
-        library.is_some_and(|(_, library)| other_preloads::has_a_malloc(&library))
-    });
-    Ok(with_malloc.next().map(|preload| Obstacle::OtherPreload {
-        list: preload.list,
-        library: preload.name,
-    }))
-}
-
-/// The bytes of a small file, or the beginning of a large one.
-pub(super) fn contents_of(file: &Opened) -> Vec<u8> {
-    const BYTES_MAX: u64 = 8 << 20;
-    let mut bytes = vec![0; file.size_bytes().min(BYTES_MAX) as usize];
-    match file.read_at(0, &mut bytes) {
-        Ok(()) => bytes,
-        Err(_) => Vec::new(),
-    }
-}
-
-/// The names of versions in a library, such as `GLIBC_2.34`: glibc refuses a library that needs one that it lacks.
-pub(super) fn versions(bytes: &[u8]) -> BTreeSet<Vec<u8>> {
-    const PREFIX: &[u8] = b"\0GLIBC_2.";
-    let starts = bytes.windows(PREFIX.len()).enumerate();
-    let starts = starts.filter(|(_, part)| *part == PREFIX);
-    let name = |(start, _): (usize, &[u8])| {
-        let rest = &bytes[start + 1..];
-        let end = rest.iter().position(|&byte| byte == 0)?;
-        Some(rest[..end.min(32)].to_vec())
-    };
-    starts.filter_map(name).collect()
 }
 
 /// The files and variables that load an allocator in an image.

@@ -3,7 +3,7 @@
 //! The base keeps its users, certificates and settings. A dynamic program may use its libraries, so they are looked for
 //! there: an image whose program does not find them would fail only when it runs.
 
-use super::added::{contents_of, versions};
+use super::judged::{contents_of, versions};
 use super::options::Options;
 use super::place::Format;
 use super::programs::Packable;

@@ -5,6 +5,7 @@
 
 pub(crate) mod added;
 mod based;
+mod judged;
 mod libraries;
 pub(crate) mod options;
 pub(crate) mod place;

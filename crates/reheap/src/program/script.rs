@@ -118,8 +118,13 @@ fn wanted_of_env(argument: &[u8]) -> Option<OsString> {
     }
 }
 
+/// The argument that a `#!` line gives to the interpreter.
+pub(crate) fn argument(beginning: &[u8]) -> Option<&[u8]> {
+    named(beginning).map(|(_, argument)| argument)
+}
+
 /// Splits as `env -S` does; `None` for what depends on more than the text, such as `${NAME}`.
-fn words(text: &[u8]) -> Option<Vec<Vec<u8>>> {
+pub(crate) fn words(text: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut words = Vec::new();
     let mut word: Option<Vec<u8>> = None;
     let mut quote = None;

@@ -78,20 +78,33 @@ impl Workshop {
     /// Runs an image, with containers of its own.
     #[track_caller]
     pub(crate) fn podman(&self, flags: &str, image: &str, arguments: &str) -> Outcome {
-        let storage = self.path("containers");
         let mut command = Command::new("podman");
         command
             .current_dir(self.directory())
-            .args(["--storage-driver", "vfs", "--runtime", "runc", "--root"])
-            .arg(storage.join("root"))
-            .arg("--runroot")
-            .arg(storage.join("run"))
+            .args(self.podman_storage())
             .args(words("run --rm --quiet --network none"))
             .args(words("--ulimit nofile=1024:1024 --ulimit nproc=1000:1000"))
             .args(words(flags))
             .arg(image)
             .args(words(arguments));
         run(&mut command)
+    }
+
+    /// The options of podman that keep its containers in this directory.
+    pub(crate) fn podman_storage(&self) -> [String; 8] {
+        let in_storage = |name: &str| self.path("containers").join(name).display().to_string();
+        let (root, run) = (in_storage("root"), in_storage("run"));
+        [
+            "--storage-driver",
+            "vfs",
+            "--runtime",
+            "runc",
+            "--root",
+            &root,
+            "--runroot",
+            &run,
+        ]
+        .map(str::to_owned)
     }
 
     pub(crate) fn inspected(&self, image: &str) -> Value {

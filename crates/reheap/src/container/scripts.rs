@@ -1,0 +1,170 @@
+//! What a shell script does to `LD_PRELOAD`, and which command it ends with.
+
+use super::environment::{Certainty, Change, Environment};
+use super::shell::{self, Command, When};
+use super::starters::{self, Started};
+use crate::env_vars::LD_PRELOAD;
+use std::path::Path;
+
+/// What a shell reads.
+pub(super) struct Script<'a> {
+    pub(super) text: &'a str,
+    /// `None` for the text behind `-c`.
+    pub(super) file: Option<&'a Path>,
+    /// Those that `"$@"` stands for.
+    pub(super) arguments: &'a [String],
+}
+
+impl Script<'_> {
+    /// Does to the environment what the script does, and gives the command that it ends with. A script of which reheap
+    /// cannot tell ends with `exec "$@"`, as those do that images start with.
+    pub(super) fn follow(&self, environment: &mut Environment) -> Option<Vec<String>> {
+        for command in shell::commands(self.text, LD_PRELOAD) {
+            let certainty = match command.when {
+                When::Without(_) if !environment.preloads().is_empty() => continue,
+                When::Always => Certainty::Always,
+                When::Perhaps | When::Without(_) => Certainty::Perhaps,
+            };
+            let by = self.shown(&command);
+            for change in changes(&command, environment) {
+                environment.apply(change, &by, certainty);
+            }
+            let Some(program) = executed(&command) else {
+                continue;
+            };
+            let (words, takes_arguments) = self.expanded(program, environment);
+            let is_end = command.is_last || certainty == Certainty::Always;
+            if is_end && (takes_arguments || self.file.is_none()) {
+                return Some(words);
+            }
+            self.start(words, environment, certainty);
+            if is_end {
+                break;
+            }
+        }
+        let is_option = |word: &&String| word.starts_with('-');
+        let options = self.arguments.iter().take_while(is_option).count();
+        self.file.map(|_| self.arguments[options..].to_vec())
+    }
+
+    /// What starts a program changes the environment too.
+    fn start(&self, mut words: Vec<String>, environment: &mut Environment, certainty: Certainty) {
+        for _ in 0..super::STARTERS_MAX {
+            let Some((name, arguments)) = words.split_first() else {
+                return;
+            };
+            let Some(Started::Program { command, changes }) =
+                starters::command_of(Path::new(name), name, arguments)
+            else {
+                return;
+            };
+            let by = self.in_file(&starters::shown(&words, &command));
+            for change in changes {
+                environment.apply(change, &by, certainty);
+            }
+            words = command;
+        }
+    }
+
+    /// The words with what their variables stand for, as far as that is known, and whether all arguments of the script
+    /// are among them.
+    fn expanded(&self, words: &[String], environment: &Environment) -> (Vec<String>, bool) {
+        const ALL_ARGUMENTS: [&str; 6] = ["\"$@\"", "\"${@}\"", "$@", "${@}", "\"$*\"", "$*"];
+        let mut takes_arguments = false;
+        let mut expanded = Vec::new();
+        for word in words {
+            if ALL_ARGUMENTS.contains(&word.as_str()) {
+                takes_arguments = true;
+                expanded.extend_from_slice(self.arguments);
+            } else {
+                expanded.push(value(word, environment).unwrap_or_else(|| word.clone()));
+            }
+        }
+        (expanded, takes_arguments)
+    }
+
+    fn shown(&self, command: &Command) -> String {
+        const CHARACTERS_MAX: usize = 100;
+        let mut words = command.words.join(" ");
+        if let Some((end, _)) = words.char_indices().nth(CHARACTERS_MAX) {
+            words.truncate(end);
+            words.push('…');
+        }
+        self.in_file(&format!("`{words}`"))
+    }
+
+    fn in_file(&self, what: &str) -> String {
+        match self.file {
+            Some(file) => format!("{what} in `{}`", file.display()),
+            None => what.to_owned(),
+        }
+    }
+}
+
+/// The words from the program on that a command starts in the shell's place: behind `exec`, or those of the last command.
+fn executed(command: &Command) -> Option<&[String]> {
+    let words = &command.words[assignments(&command.words)..];
+    let mut words = match words {
+        [exec, rest @ ..] if exec == "exec" => rest,
+        words => return (command.is_last && !words.is_empty()).then_some(words),
+    };
+    while let [option, rest @ ..] = words
+        && option.starts_with('-')
+    {
+        words = match option.ends_with('a') {
+            true => rest.get(1..).unwrap_or_default(), // the name that it gets
+            false => rest,
+        };
+    }
+    (!words.is_empty()).then_some(words)
+}
+
+fn assignments(words: &[String]) -> usize {
+    let is_assignment = |word: &&String| {
+        let name = word.split_once('=').map(|(name, _)| name);
+        name.is_some_and(|name| {
+            !name.is_empty() && name.bytes().all(|b| b == b'_' || b.is_ascii_alphanumeric())
+        })
+    };
+    words.iter().take_while(is_assignment).count()
+}
+
+/// What a command of the shell itself does to the variable.
+fn changes(command: &Command, environment: &Environment) -> Vec<Change> {
+    let (assigned, words) = command.words.split_at(assignments(&command.words));
+    let set = |words: &[String]| -> Vec<Change> {
+        let values = words.iter().filter_map(|word| {
+            let value_as_written = word.strip_prefix(LD_PRELOAD)?.strip_prefix('=')?;
+            let value = value(value_as_written, environment);
+            Some(Change::Set(LD_PRELOAD.to_owned(), value))
+        });
+        values.collect()
+    };
+    let removed = |words: &[String]| {
+        let is_named = words.iter().any(|word| word == LD_PRELOAD);
+        is_named.then(|| Change::Removed(LD_PRELOAD.to_owned()))
+    };
+    match words {
+        [] => set(assigned),
+        [name, rest @ ..] => match name.as_str() {
+            "unset" => removed(rest).into_iter().collect(),
+            "export" if rest.first().is_some_and(|word| word == "-n") => {
+                removed(rest).into_iter().collect()
+            }
+            "export" | "declare" | "typeset" | "readonly" => set(rest),
+            _ if executed(command).is_none() => Vec::new(),
+            _ => {
+                let clears = name == "exec" && rest.first().is_some_and(|word| word == "-c");
+                let cleared = clears.then_some(Change::Cleared);
+                set(assigned).into_iter().chain(cleared).collect()
+            }
+        },
+    }
+}
+
+fn value(word: &str, environment: &Environment) -> Option<String> {
+    shell::expanded(word, &|name| match environment.value(name) {
+        Some(value) => Some(value.to_owned()),
+        None => (name == LD_PRELOAD).then(String::new),
+    })
+}
