@@ -7,10 +7,16 @@
 //
 // mimalloc asks for the state of the process before it changes it, and only if it was told to do without huge pages. It
 // asks before its first mapping.
+//
+// On 32-bit processors this file also makes mappings that musl refuses. To align a block to 1 GiB, mimalloc maps 2 GiB and
+// unmaps what it does not need. musl's mmap takes no more than PTRDIFF_MAX bytes.
 #include <errno.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static int never_huge;
 
@@ -28,9 +34,17 @@ int __reheap_prctl(int option, ...) {
     return prctl(option, second, third, fourth, fifth);
 }
 
+static void *map(void *address, size_t length, int protection, int flags, int file, off_t offset) {
+#ifdef SYS_mmap2
+    // Only mappings without a file are that long, so the offset is 0.
+    if (length >= PTRDIFF_MAX) return (void *)syscall(SYS_mmap2, address, length, protection, flags, file, 0);
+#endif
+    return mmap(address, length, protection, flags, file, offset);
+}
+
 // mimalloc's mmap.
 void *__reheap_mmap(void *address, size_t length, int protection, int flags, int file, off_t offset) {
-    void *start = mmap(address, length, protection, flags, file, offset);
+    void *start = map(address, length, protection, flags, file, offset);
     if (start == MAP_FAILED || !never_huge) return start;
     int errno_before = errno;
     madvise(start, length, MADV_NOHUGEPAGE); // fails on a kernel without huge pages

@@ -132,6 +132,37 @@ fn rust_and_c_code_of_a_32_bit_program_get_the_allocator_and_its_tuning() {
 }
 
 #[test]
+fn a_block_at_a_multiple_of_a_gib_is_possible_with_32_bits() {
+    let project = Project::new(HELLO);
+    let source = r#"
+        #include <stdint.h>
+        #include <stdio.h>
+        #include <stdlib.h>
+        int main(int count, char **words) {
+            size_t size = strtoul(words[1], NULL, 0);
+            char *block = NULL;
+            int error = posix_memalign((void **)&block, 1 << 30, size);
+            if (error) return error;
+            block[size - 1] = 'x';
+            printf("%lu", (unsigned long)((uintptr_t)block % (1 << 30)));
+            block = realloc(block, size + 5000);
+            putchar(block[size - 1]);
+            free(block);
+            return 0;
+        }"#;
+    project.write("aligned.c", source);
+    for allocator in ["mimalloc", "mimalloc3"] {
+        let line = format!("cc -a {allocator} --target {TRIPLE} aligned.c -o aligned");
+        run(reheap(&line).current_dir(&project.directory)).succeeded();
+        for size in ["100", "100000", "200000000"] {
+            let mut aligned = Command::new(EMULATOR);
+            let aligned = aligned.arg(project.directory.join("aligned")).arg(size);
+            assert_eq!(run(aligned).succeeded().stdout, "0x", "{allocator}");
+        }
+    }
+}
+
+#[test]
 fn an_allocator_that_a_processor_lacks_is_refused_with_the_reason_and_the_others() {
     let project = Project::new(HELLO);
     for (triple, reason) in [
