@@ -331,7 +331,8 @@ pub struct Members {
 
 /// Identifies an ELF file or an archive of them: a slice of bytes, or anything that bytes can be read from.
 ///
-/// It needs time in proportion to the file's size, whatever is in it, and a few megabytes of memory.
+/// It needs time in proportion to the file's size, whatever is in it, and at most some ten megabytes of memory. Where
+/// sections say what is code, it mostly does not read the code.
 ///
 /// # Errors
 /// When the bytes cannot be read, or are neither ELF nor an archive with an ELF object, or are damaged.

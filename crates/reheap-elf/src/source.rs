@@ -10,13 +10,13 @@
 use std::ops::Range;
 
 /// Names and words are read by blocks of this size.
-const BLOCK_BYTES: u64 = 4096;
+const BLOCK_BYTES: u64 = 32 << 10;
 /// The most blocks of one table that are kept: four megabytes.
-const BLOCKS_MAX: u64 = 1024;
+const BLOCKS_MAX: u64 = 128;
 /// Tables are read in pieces of about this size.
 const PIECE_BYTES: u64 = 32 << 10;
-/// What is searched from beginning to end is read in pieces of this size.
-const WALK_BYTES: u64 = 1 << 20;
+/// What is searched from beginning to end is read in pieces of this size, which fit into a processor's cache.
+const WALK_BYTES: u64 = 256 << 10;
 
 /// Why bytes could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -303,6 +303,11 @@ impl<'a> Blocks<'a> {
     ) -> Result<Option<[u8; N]>, ReadError> {
         let bytes = self.get(offset, N, Until::End)?;
         Ok(bytes.and_then(|bytes| bytes.try_into().ok()))
+    }
+
+    /// Which block an offset is in. Whoever reads in this order reads each block once.
+    pub(crate) fn number_of(offset: u64) -> usize {
+        (offset / BLOCK_BYTES) as usize
     }
 
     fn block<'b>(

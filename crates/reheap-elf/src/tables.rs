@@ -22,7 +22,7 @@ const SEGMENTS_MAX: usize = 1 << 16;
 /// More relocations than the largest programs have. A damaged file can repeat the same ones without end.
 const RELOCATIONS_MAX: u64 = 8 << 20;
 
-/// How many symbols are sorted at once: twelve megabytes of them.
+/// How many symbols are in order at once: about twelve megabytes of them.
 const SYMBOLS_AT_ONCE: usize = 1 << 19;
 
 /// How the file writes numbers.
@@ -125,7 +125,7 @@ fn is_defined(section: u16) -> bool {
 
 /// A symbol whose name has not been read.
 struct Unnamed {
-    /// Where it is in the table of names.
+    /// Where its name is in the table of names.
     name: u32,
     index: u32,
     section: u16,
@@ -550,7 +550,7 @@ impl<'a> Tables<'a> {
         (table.entries.end - table.entries.start) / self.symbol_bytes() as u64
     }
 
-    /// Each of these symbols that has a name, in the order of their names in the file.
+    /// Each of these symbols that has a name, in the order of the blocks in which their names are.
     ///
     /// Linkers order dynamic symbols by hash values, so their names are all over the table of names. In the order of the
     /// symbols, each of 400,000 names would need a read of its own.
@@ -564,14 +564,13 @@ impl<'a> Tables<'a> {
         let mut entries = self
             .view
             .entries(table.entries.clone(), self.symbol_bytes());
+        let names_bytes = table.names.end - table.names.start;
+        let last_block = Blocks::number_of(names_bytes.min(u64::from(u32::MAX)));
+        let mut by_block: Vec<Vec<Unnamed>> = Vec::new();
+        by_block.resize_with(last_block + 1, Vec::new);
         let mut index = 0;
-        loop {
-            let mut symbols = self.next_symbols(&mut entries, &mut index, which)?;
-            if symbols.is_empty() {
-                return Ok(());
-            }
-            symbols.sort_unstable_by_key(|symbol| (symbol.name, symbol.index));
-            for symbol in symbols {
+        while self.next_symbols(&mut entries, &mut index, which, &mut by_block)? {
+            for symbol in by_block.iter_mut().flat_map(|symbols| symbols.drain(..)) {
                 if let Some(name) = names.text(u64::from(symbol.name), NAME_BYTES_MAX)? {
                     visit(&RawSymbol {
                         index: u64::from(symbol.index),
@@ -582,32 +581,37 @@ impl<'a> Tables<'a> {
                 }
             }
         }
+        Ok(())
     }
 
-    /// The next symbols of a table, as many as are sorted at once.
+    /// Puts the next symbols of a table to the blocks of their names. Whether there were any more.
     fn next_symbols(
         &self,
         entries: &mut Entries<'_>,
         index: &mut u32,
         which: Which,
-    ) -> Result<Vec<Unnamed>, ReadError> {
+        by_block: &mut [Vec<Unnamed>],
+    ) -> Result<bool, ReadError> {
         let format = self.format;
-        let mut symbols = Vec::new();
-        while symbols.len() < SYMBOLS_AT_ONCE
-            && let Some(entry) = entries.next()?
-        {
-            let section = format.u16(entry, format.of(6, 14));
-            if which == Which::All || !is_defined(section) {
-                symbols.push(Unnamed {
-                    name: format.u32(entry, 0),
-                    index: *index,
-                    section,
-                    value: format.word(entry, 8, 4),
-                });
+        for count in 0..SYMBOLS_AT_ONCE {
+            let Some(entry) = entries.next()? else {
+                return Ok(count > 0);
+            };
+            let symbol = Unnamed {
+                name: format.u32(entry, 0),
+                index: *index,
+                section: format.u16(entry, format.of(6, 14)),
+                value: format.word(entry, 8, 4),
+            };
+            let block = by_block.get_mut(Blocks::number_of(u64::from(symbol.name)));
+            if let Some(block) = block
+                && (which == Which::All || !is_defined(symbol.section))
+            {
+                block.push(symbol);
             }
             *index = index.saturating_add(1);
         }
-        Ok(symbols)
+        Ok(true)
     }
 
     /// The names of the symbol versions that the file needs of others. They are optional: a damaged table counts as

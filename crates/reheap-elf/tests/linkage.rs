@@ -3,27 +3,8 @@
 mod workshop;
 
 use reheap_elf::linkage::{self, Side};
-use reheap_elf::source::{ReadError, Source};
-use std::cell::Cell;
 use std::fmt::Write as _;
-use workshop::Workshop;
-
-/// A file that counts how often it is read.
-struct Counted {
-    bytes: Vec<u8>,
-    reads: Cell<usize>,
-}
-
-impl Source for Counted {
-    fn size(&self) -> u64 {
-        self.bytes.len() as u64
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), ReadError> {
-        self.reads.set(self.reads.get() + 1);
-        self.bytes.read_at(offset, buffer)
-    }
-}
+use workshop::{Counted, Workshop};
 
 #[test]
 fn a_library_with_many_long_names_is_read_once_and_not_once_for_each_name() {
@@ -40,10 +21,7 @@ fn a_library_with_many_long_names_is_read_once_and_not_once_for_each_name() {
     }
     workshop.write("names.s", assembly);
     workshop.run("cc -shared -nostdlib names.s -o names.so");
-    let library = Counted {
-        bytes: workshop.bytes("names.so"),
-        reads: Cell::new(0),
-    };
+    let library = Counted::new(workshop.bytes("names.so"));
 
     let (mut offered, mut taken) = (0, Vec::new());
     let seen = linkage::for_each_name(&library, &mut |name, side| match side {

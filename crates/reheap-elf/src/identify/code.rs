@@ -131,10 +131,11 @@ impl Pair {
         let second = memmem::Finder::new(self.second);
         let around = (8, self.distance_bytes as u64);
         let mut is_there = false;
+        let mut masked = Masked::default();
         for range in &image.code {
             let mut places_seen = 0;
             image.view().walk(range.clone(), around, &mut |piece| {
-                let masked = Masked::of(&piece.bytes[piece.own.start..]);
+                masked.fill(&piece.bytes[piece.own.start..]);
                 let code = masked.bytes();
                 let own_bytes = piece.own.end - piece.own.start;
                 let places = first.find_iter(code).take_while(|place| *place < own_bytes);
@@ -153,7 +154,9 @@ impl Pair {
 ///
 /// When it starts, it calls `sysconf(_SC_PAGESIZE)`. Soon after it computes how many blocks fit into a span: 64 KiB
 /// less a header of 128 bytes. GCC and Clang put both constants into the same function from -O2 on, and Clang also at
-/// -Os. None of about 700 other programs and libraries had both together.
+/// -Os. None of about 700 other programs and libraries had both together. The same function can read the size of huge
+/// pages from `/proc/meminfo`, so only a program that names that size there needs to be searched. The code of a large
+/// program takes longer to read than all the rest.
 pub(super) fn rpmalloc(image: &Image<'_>) -> Result<Option<&'static str>, ElfError> {
     const PAIR: Pair = Pair {
         first: masked!(&[0xbf, 30, 0, 0, 0]), // mov edi, 30

@@ -101,40 +101,51 @@ pub(super) struct Findings {
     pub(super) defines_marker: bool,
     pub(super) rust: RustSymbols,
     pub(super) is_packed: bool,
+    /// As rpmalloc does.
+    reads_huge_page_size: bool,
     pub(super) protections: protections::Names,
 }
 
-static ENTRY_POINTS: LazyLock<HashSet<&'static [u8]>> = LazyLock::new(|| {
-    let names = SIGNATURES.iter().flat_map(|row| row.entry_points);
-    names.map(|name| name.as_bytes()).collect()
-});
-
 /// The names that other files take from the one that provides malloc.
-fn offered_name(name: &[u8]) -> Option<&'static str> {
-    let offered = crate::family::PUBLIC
-        .iter()
-        .chain(&OPERATORS_NEW)
-        .chain([&OPERATOR_DELETE]);
-    offered.copied().find(|known| known.as_bytes() == name)
+fn offered_names() -> impl Iterator<Item = &'static str> {
+    let operators = OPERATORS_NEW.into_iter().chain([OPERATOR_DELETE]);
+    crate::family::PUBLIC.iter().copied().chain(operators)
 }
 
-/// Whether identification makes use of a symbol of that name.
-pub(super) fn is_wanted(name: &[u8]) -> bool {
-    [
+/// Names of symbols that identification makes use of, and the length of the longest. Large programs have hundreds of
+/// thousands of longer names, which need not be looked up.
+struct WantedNames {
+    names: HashSet<&'static [u8]>,
+    bytes_max: usize,
+}
+
+static WANTED: LazyLock<WantedNames> = LazyLock::new(|| {
+    let others = [
         MALLOC,
         LIBC_VERSION,
         LIBC_START,
         crate::marker::SYMBOL.as_bytes(),
-    ]
-    .contains(&name)
-        || offered_name(name).is_some()
-        || CXX_RUNTIME.contains(&name)
-        || STARTS.iter().any(|(start, _)| *start == name)
-        || [RUST_DEFAULT, RUST_CUSTOM, RUST_ALLOC, RUST_NOT_INLINED]
-            .iter()
-            .any(|rust| name.ends_with(rust))
-        || ENTRY_POINTS.contains(signatures::own_name(name))
-        || signatures::is_telling(name)
+    ];
+    let names: HashSet<&[u8]> = (others.into_iter())
+        .chain(offered_names().map(str::as_bytes))
+        .chain(CXX_RUNTIME)
+        .chain(STARTS.map(|(start, _)| start))
+        .chain(signatures::telling_names())
+        .map(signatures::own_name)
+        .collect();
+    let bytes_max = names.iter().map(|name| name.len()).max().unwrap_or(0);
+    WantedNames { names, bytes_max }
+});
+
+/// Whether identification may make use of a symbol of that name.
+pub(super) fn is_wanted(name: &[u8]) -> bool {
+    let own_name = signatures::own_name(name);
+    own_name.len() <= WANTED.bytes_max && WANTED.names.contains(own_name)
+        || name.ends_with(RUST_DEFAULT)
+        || name.ends_with(RUST_CUSTOM)
+        || name.ends_with(RUST_ALLOC)
+        || name.ends_with(RUST_NOT_INLINED)
+        || signatures::has_telling_prefix(own_name)
 }
 
 impl Findings {
@@ -147,16 +158,19 @@ impl Findings {
                 false => Ok(()),
             }
         })?;
-        for range in &image.loaded {
-            let search = signatures::search(range.end - range.start);
+        let mut masked = Masked::default();
+        for range in &image.data {
             let mut next = range.start;
             image
                 .view()
                 .walk(range.clone(), AROUND_A_MATCH, &mut |piece| {
-                    self.add_piece(piece, search, &mut next);
+                    masked.fill(piece.bytes);
+                    self.add_piece(piece, &masked, &mut next);
                 })?;
         }
-        if let Some(what) = code::rpmalloc(image)? {
+        if self.reads_huge_page_size
+            && let Some(what) = code::rpmalloc(image)?
+        {
             let sighting = self.allocators.entry(signatures::RPMALLOC).or_default();
             sighting.add(Evidence::Code(what.to_owned()), Confidence::Likely);
         }
@@ -175,10 +189,10 @@ impl Findings {
     }
 
     /// Adds the matches that begin in a piece. The search continues after the last one, as in one long text.
-    fn add_piece(&mut self, piece: &Piece<'_>, search: &signatures::Search, next: &mut u64) {
+    fn add_piece(&mut self, piece: &Piece<'_>, masked: &Masked, next: &mut u64) {
         let start = next.saturating_sub(piece.offset) as usize;
         let start = start.max(piece.own.start);
-        for (pattern, found) in search.all(&Masked::of(piece.bytes), start) {
+        for (pattern, found) in signatures::search().all(masked, start) {
             if found.start >= piece.own.end {
                 return;
             }
@@ -231,7 +245,8 @@ impl Findings {
         self.defines_marker |= name == crate::marker::SYMBOL.as_bytes();
         self.has_cxx_runtime |= CXX_RUNTIME.contains(&name);
         if symbol.is_dynamic {
-            self.exports.extend(offered_name(name));
+            let offered = offered_names().find(|offered| offered.as_bytes() == name);
+            self.exports.extend(offered);
         }
         match name {
             MALLOC => {
@@ -374,6 +389,7 @@ impl Findings {
                 let commit = memory.get(found.end..found.end + 40);
                 self.rust.is_rust |= commit.is_some_and(|c| c.iter().all(u8::is_ascii_hexdigit));
             }
+            Pattern::HugePageSize => self.reads_huge_page_size = true,
             Pattern::Upx => self.is_packed = true,
         }
     }
@@ -485,8 +501,7 @@ mod tests {
     fn a_jemalloc_version_needs_a_number_before_it_and_a_commit_after_it() {
         let version_of = |text: &[u8]| {
             let mut findings = Findings::default();
-            let search = signatures::search(text.len() as u64);
-            for (pattern, found) in search.all(&Masked::of(text), 0) {
+            for (pattern, found) in signatures::search().all(&Masked::of(text), 0) {
                 findings.add_match(pattern, text, found);
             }
             findings

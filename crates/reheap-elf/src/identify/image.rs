@@ -23,6 +23,17 @@ use std::ops::Range;
 
 /// Notes are a few hundred bytes in practice.
 const NOTE_BYTES_MAX: u64 = 1 << 20;
+/// Sections that only the linkers read.
+const TABLES: [elf::SectionType; 8] = [
+    elf::SHT_SYMTAB,
+    elf::SHT_DYNSYM,
+    elf::SHT_STRTAB,
+    elf::SHT_HASH,
+    elf::SHT_GNU_HASH,
+    elf::SHT_GNU_VERSYM,
+    elf::SHT_REL,
+    elf::SHT_RELA,
+];
 /// More sections than any object has. The ranges of more sections would need too much memory.
 const RANGES_MAX: usize = 1 << 20;
 
@@ -93,8 +104,9 @@ pub(super) struct Image<'data> {
     pub(super) symbol_table: SymbolTable,
     /// All symbols, then those of the dynamic linker.
     symbols: [Option<Table>; 2],
-    /// The parts of the file that end up in memory, sorted, without overlap.
-    pub(super) loaded: Vec<Range<u64>>,
+    /// The parts of the file that end up in memory and may hold texts, sorted, without overlap. Where sections tell, it
+    /// is all but code and the linker's tables, which are most of a large program.
+    pub(super) data: Vec<Range<u64>>,
 }
 
 impl<'data> Image<'data> {
@@ -122,7 +134,7 @@ impl<'data> Image<'data> {
             notes: Vec::new(),
             symbol_table: SymbolTable::None,
             symbols: [None, None],
-            loaded: Vec::new(),
+            data: Vec::new(),
         };
         image.read_segments()?;
         image.read_sections()?;
@@ -248,7 +260,7 @@ impl<'data> Image<'data> {
         }
         self.code = merged(code);
         let loaded = self.tables.loaded.iter().map(|(_, range)| range.clone());
-        self.loaded = merged(loaded.collect());
+        self.data = merged(loaded.collect());
         Ok(())
     }
 
@@ -295,10 +307,10 @@ impl<'data> Image<'data> {
         Some((note, at + end.next_multiple_of(alignment)))
     }
 
-    /// What of an object ends up in memory, and where the code of any file is.
+    /// What of an object ends up in memory, and where code and data of any file are.
     fn read_sections(&mut self) -> Result<(), ElfError> {
         let is_object = self.file_type == FileType::Relocatable;
-        let (mut loaded, mut code) = (Vec::new(), Vec::new());
+        let (mut loaded, mut code, mut tables) = (Vec::new(), Vec::new(), Vec::new());
         let mut sections = self.tables.sections();
         while let Some(section) = sections.next()? {
             let Some(range) = section.range(self.view()) else {
@@ -309,16 +321,20 @@ impl<'data> Image<'data> {
             }
             if section.has(elf::SHF_EXECINSTR) {
                 code.push(range);
+            } else if TABLES.contains(&section.kind) {
+                tables.push(range);
             }
-            if loaded.len().max(code.len()) > RANGES_MAX {
+            if loaded.len().max(code.len()).max(tables.len()) > RANGES_MAX {
                 return Err(damaged("section table"));
             }
         }
         if is_object {
-            self.loaded = merged(loaded);
+            self.data = merged(loaded);
         }
         let code = merged(code);
         if !code.is_empty() {
+            tables.extend(code.iter().cloned());
+            self.data = without(&self.data, &merged(tables));
             self.code = code;
             self.code_is_exact = true;
         }
@@ -374,6 +390,22 @@ fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges
 }
 
+/// What is left of sorted ranges without other sorted ranges.
+fn without(ranges: &[Range<u64>], taken: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut left = Vec::new();
+    for range in ranges {
+        let first = taken.partition_point(|taken| taken.end <= range.start);
+        let mut start = range.start;
+        for taken in taken[first..].iter().take_while(|t| t.start < range.end) {
+            left.push(start..taken.start);
+            start = taken.end;
+        }
+        left.push(start..range.end);
+    }
+    left.retain(|range| range.start < range.end);
+    left
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -416,5 +448,16 @@ mod tests {
     fn ranges_that_overlap_or_touch_become_one() {
         let ranges = [10..20, 0..5, 15..30, 30..31, 7..7];
         assert_eq!(merged(ranges.to_vec()), [0..5, 10..31]);
+    }
+
+    #[test]
+    fn what_is_left_of_ranges_has_none_of_the_others() {
+        let ranges = [10..20, 30..40];
+        assert_eq!(without(&ranges, &[]), ranges);
+        assert_eq!(
+            without(&ranges, &[0..5, 12..14, 18..32]),
+            [10..12, 14..18, 32..40]
+        );
+        assert_eq!(without(&ranges, &[0..10, 10..20, 35..50]), [30..35]);
     }
 }

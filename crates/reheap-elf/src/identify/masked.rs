@@ -33,15 +33,21 @@ pub(super) const fn pattern<const N: usize>(plain: &[u8]) -> [u8; N] {
 }
 
 /// Bytes of a file, masked as the patterns are. Each is at its old place.
+#[derive(Default)]
 pub(super) struct Masked(Vec<u8>);
 
 impl Masked {
+    #[cfg(test)]
     pub(super) fn of(bytes: &[u8]) -> Self {
-        let mut masked = bytes.to_vec();
-        for byte in &mut masked {
-            *byte ^= MASK;
-        }
-        Self(masked)
+        let mut masked = Self::default();
+        masked.fill(bytes);
+        masked
+    }
+
+    /// Holds these bytes instead, in the same memory.
+    pub(super) fn fill(&mut self, bytes: &[u8]) {
+        self.0.clear();
+        self.0.extend(bytes.iter().map(|byte| byte ^ MASK));
     }
 
     pub(super) fn bytes(&self) -> &[u8] {

@@ -13,7 +13,7 @@
 //! be at the same address as `malloc` into `entry_points`, because that address shows who provides malloc.
 
 use super::masked::{Masked, masked};
-use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
+use aho_corasick::{AhoCorasick, Input, Match, MatchKind, packed};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -358,6 +358,37 @@ pub(super) enum SymbolMeaning {
     Detail(&'static str, Detail),
 }
 
+/// The beginning of an allocator's symbols.
+struct Prefix {
+    /// Its first bytes, which a processor compares at once: a large program has half a million symbols.
+    head: [u8; 8],
+    rest: &'static [u8],
+    allocator: &'static str,
+}
+
+static PREFIXES: LazyLock<Vec<Prefix>> = LazyLock::new(|| {
+    let of_row = |row: &'static Signature| {
+        row.symbol_prefixes.iter().map(|prefix| {
+            let split = prefix.as_bytes().split_first_chunk();
+            let (head, rest) = split.expect("all prefixes have more than eight bytes");
+            Prefix {
+                head: *head,
+                rest,
+                allocator: row.allocator,
+            }
+        })
+    };
+    SIGNATURES.iter().flat_map(of_row).collect()
+});
+
+/// The allocator whose symbols begin like this one.
+fn allocator_of_prefix(symbol: &[u8]) -> Option<&'static str> {
+    let (head, rest) = symbol.split_first_chunk()?;
+    let is_beginning = |prefix: &&Prefix| prefix.head == *head && rest.starts_with(prefix.rest);
+    let prefix = PREFIXES.iter().find(is_beginning)?;
+    Some(prefix.allocator)
+}
+
 static MEANINGS: LazyLock<HashMap<&'static [u8], Vec<SymbolMeaning>>> = LazyLock::new(|| {
     let mut meanings: HashMap<&[u8], Vec<_>> = HashMap::new();
     for row in SIGNATURES {
@@ -390,26 +421,23 @@ pub(super) fn meanings_of_symbol(symbol: &[u8]) -> Vec<SymbolMeaning> {
     if let Some(meanings) = MEANINGS.get(symbol) {
         return meanings.clone();
     }
-    SIGNATURES
-        .iter()
-        .filter(|row| {
-            row.symbol_prefixes
-                .iter()
-                .any(|prefix| symbol.starts_with(prefix.as_bytes()))
-        })
-        .map(|row| SymbolMeaning::Signature(row.allocator))
+    let allocator = allocator_of_prefix(symbol);
+    allocator
+        .map(SymbolMeaning::Signature)
+        .into_iter()
         .collect()
 }
 
-/// Whether a defined symbol of that name tells anything.
-pub(super) fn is_telling(symbol: &[u8]) -> bool {
-    let symbol = own_name(symbol);
-    let is_prefixed = |row: &Signature| {
-        row.symbol_prefixes
-            .iter()
-            .any(|p| symbol.starts_with(p.as_bytes()))
-    };
-    MEANINGS.contains_key(symbol) || SIGNATURES.iter().any(is_prefixed)
+/// The names of symbols that tell anything, without the prefixes of others.
+pub(super) fn telling_names() -> impl Iterator<Item = &'static [u8]> {
+    let entry_points = SIGNATURES.iter().flat_map(|row| row.entry_points);
+    let entry_points = entry_points.map(|name| name.as_bytes());
+    MEANINGS.keys().copied().chain(entry_points)
+}
+
+/// Whether a symbol begins as only those of one allocator do.
+pub(super) fn has_telling_prefix(symbol: &[u8]) -> bool {
+    allocator_of_prefix(symbol).is_some()
 }
 
 /// The names of all allocators that can be recognised.
@@ -452,45 +480,69 @@ pub(super) enum Pattern {
     GlibcBanner,
     /// Where a Rust standard library was built.
     RustLibrary,
+    /// What rpmalloc reads the size of huge pages by.
+    HugePageSize,
     /// The file is packed and unpacks itself when it runs.
     Upx,
 }
 
 /// One search for all patterns, because a file can be a hundred megabytes.
 pub(super) struct Search {
-    automaton: AhoCorasick,
+    searcher: Searcher,
     patterns: Vec<Pattern>,
 }
 
-/// From this size on, the search takes longer than building the faster automaton. Building it needs a millisecond,
-/// which `reheap run` would add to each start of a small program.
-const LARGE_BYTES: u64 = 2 << 20;
+enum Searcher {
+    /// Many bytes at once.
+    Vectors(packed::Searcher),
+    /// For processors without the instructions for that.
+    Automaton(AhoCorasick),
+}
 
-/// The search for an image of that size.
-pub(super) fn search(image_bytes: u64) -> &'static Search {
-    static FOR_SMALL: LazyLock<Search> =
-        LazyLock::new(|| Search::new(AhoCorasickKind::ContiguousNFA));
-    static FOR_LARGE: LazyLock<Search> = LazyLock::new(|| Search::new(AhoCorasickKind::DFA));
-    if image_bytes < LARGE_BYTES {
-        &FOR_SMALL
-    } else {
-        &FOR_LARGE
+/// The search for all patterns.
+pub(super) fn search() -> &'static Search {
+    static SEARCH: LazyLock<Search> = LazyLock::new(|| {
+        let with_vectors = Searcher::with_vectors();
+        Search::by(with_vectors.unwrap_or_else(Searcher::automaton))
+    });
+    &SEARCH
+}
+
+impl Searcher {
+    fn with_vectors() -> Option<Self> {
+        let searcher = packed::Config::new()
+            .match_kind(packed::MatchKind::LeftmostFirst)
+            .heuristic_pattern_limits(false)
+            .builder()
+            .extend(patterns().into_iter().map(|(bytes, _)| bytes))
+            .build();
+        searcher.map(Self::Vectors)
+    }
+
+    fn automaton() -> Self {
+        let automaton = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostFirst)
+            .build(patterns().into_iter().map(|(bytes, _)| bytes));
+        Self::Automaton(automaton.unwrap_or_else(|error| {
+            panic!("some dozen short patterns are within all limits: {error}")
+        }))
+    }
+
+    fn next(&self, bytes: &[u8], start: usize) -> Option<Match> {
+        let rest = Input::new(bytes).range(start.min(bytes.len())..);
+        match self {
+            Self::Vectors(searcher) => searcher.find_in(bytes, rest.get_span()),
+            Self::Automaton(automaton) => automaton.find(rest),
+        }
     }
 }
 
 impl Search {
-    fn new(kind: AhoCorasickKind) -> Self {
-        let (bytes, patterns): (Vec<&[u8]>, Vec<Pattern>) = patterns().into_iter().unzip();
-        let automaton = AhoCorasick::builder()
-            .kind(Some(kind))
-            .match_kind(MatchKind::LeftmostFirst)
-            .build(bytes)
-            .unwrap_or_else(|error| {
-                panic!("some dozen short patterns are within all limits: {error}")
-            });
+    fn by(searcher: Searcher) -> Self {
+        let patterns = patterns().into_iter().map(|(_, pattern)| pattern);
         Self {
-            automaton,
-            patterns,
+            searcher,
+            patterns: patterns.collect(),
         }
     }
 
@@ -498,12 +550,13 @@ impl Search {
     pub(super) fn all<'bytes>(
         &'bytes self,
         masked: &'bytes Masked,
-        start: usize,
+        mut start: usize,
     ) -> impl Iterator<Item = (Pattern, std::ops::Range<usize>)> + 'bytes {
-        let bytes = masked.bytes();
-        self.automaton
-            .find_iter(Input::new(bytes).range(start.min(bytes.len())..))
-            .map(|found| (self.patterns[found.pattern().as_usize()], found.range()))
+        std::iter::from_fn(move || {
+            let found = self.searcher.next(masked.bytes(), start)?;
+            start = found.end();
+            Some((self.patterns[found.pattern().as_usize()], found.range()))
+        })
     }
 }
 
@@ -543,6 +596,7 @@ static OTHER_PATTERNS: &[(&[u8], Pattern)] = &[
     (masked!(b"No error information"), Pattern::Libc("musl")),
     (masked!(b"-0X+0X 0X-0x+0x 0x"), Pattern::Libc("musl")),
     (masked!(b"/rustc/"), Pattern::RustLibrary),
+    (masked!(b"Hugepagesize:"), Pattern::HugePageSize),
     (
         masked!(b"$Info: This file is packed with the UPX"),
         Pattern::Upx,
@@ -603,8 +657,10 @@ mod tests {
         for (bytes, pattern) in patterns() {
             let plain = Masked::of(bytes); // masking twice changes nothing
             let text = [b"before\0", plain.bytes(), b"\0after"].concat();
-            for image_bytes in [text.len() as u64, LARGE_BYTES] {
-                let found: Vec<_> = search(image_bytes).all(&Masked::of(&text), 0).collect();
+            let searchers = Searcher::with_vectors().into_iter();
+            for searcher in searchers.chain([Searcher::automaton()]) {
+                let search = Search::by(searcher);
+                let found: Vec<_> = search.all(&Masked::of(&text), 0).collect();
                 assert_eq!(found, [(pattern, 7..7 + bytes.len())]);
             }
         }

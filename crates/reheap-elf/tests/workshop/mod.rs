@@ -5,6 +5,8 @@
 )]
 
 use reheap_elf::identify::{Identity, identify};
+use reheap_elf::source::{ReadError, Source};
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -20,6 +22,35 @@ int main(int argc, char **argv) {
     return 0;
 }
 "#;
+
+/// A file that counts what is read of it.
+pub(crate) struct Counted {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) reads: Cell<usize>,
+    pub(crate) bytes_read: Cell<usize>,
+}
+
+impl Counted {
+    pub(crate) fn new(bytes: Vec<u8>) -> Self {
+        Self {
+            bytes,
+            reads: Cell::new(0),
+            bytes_read: Cell::new(0),
+        }
+    }
+}
+
+impl Source for Counted {
+    fn size(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), ReadError> {
+        self.reads.set(self.reads.get() + 1);
+        self.bytes_read.set(self.bytes_read.get() + buffer.len());
+        self.bytes.read_at(offset, buffer)
+    }
+}
 
 /// A directory with the files of one test.
 pub(crate) struct Workshop(tempfile::TempDir);
