@@ -212,6 +212,18 @@ impl Architecture {
         self.row().distance
     }
 
+    /// Those for a function that the program may lack, which is then at address 0.
+    ///
+    /// mold writes no distance to address 0 into a program that runs at any address, unless the relocation is that of a
+    /// call. On x86 a call has a plain distance, of 32 bits with a sign.
+    pub(crate) fn distance_to_weak(self) -> Distance {
+        match self {
+            Self::X86_64 => Distance::Relative(elf::R_X86_64_PLT32),
+            Self::I686 => Distance::Relative(elf::R_386_PLT32),
+            _ => self.distance(),
+        }
+    }
+
     pub(crate) fn writer_architecture(self) -> object::Architecture {
         self.row().writer
     }

@@ -38,6 +38,7 @@ pub mod preload_objects;
 pub mod rewrite;
 pub mod sections;
 pub mod source;
+pub mod stack;
 pub mod symbols;
 mod tables;
 

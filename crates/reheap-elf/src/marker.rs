@@ -9,9 +9,10 @@
 //!
 //! The other four lead to the program's aligned functions, so that `reheap profile` finds them. They are weak references:
 //! a marker must bring no function into a program that calls none of them. A word of such a function leads to address 0,
-//! or to itself where lld links for AArch64. In a libc they are hidden as well. Zig tells lld nothing of a static-pie, so
-//! lld takes a weak reference that could be seen outside for one that a dynamic linker would fill in, and refuses it. In
-//! a preload they must be seen outside, because a linker hides a function that anything refers to as hidden.
+//! or to itself where lld links for AArch64. On x86 these distances have 32 bits, because mold takes no others. In a libc
+//! they are hidden as well. Zig tells lld nothing of a static-pie, so lld takes a weak reference that could be seen
+//! outside for one that a dynamic linker would fill in, and refuses it. In a preload they must be seen outside, because a
+//! linker hides a function that anything refers to as hidden.
 //!
 //! Layout of the note (ELF gABI "Note Section"): name `reheap`, type 2, description = 12 words, then the text. Type 1
 //! is older, and has only the first eight words. In a preload the baked-in tuning follows, and all three parts have room
@@ -107,7 +108,7 @@ pub const SYMBOL: &str = "__reheap_marker";
 pub const SECTION: &str = ".note.reheap";
 
 /// The layout of new markers: their note's type, and a number that changes with how they refer to functions.
-pub const LAYOUT: [u32; 2] = [NOTE_TYPE.0, 1];
+pub const LAYOUT: [u32; 2] = [NOTE_TYPE.0, 2];
 
 const NOTE_NAME: &[u8] = b"reheap\0";
 const NOTE_TYPE: elf::NoteType = elf::NoteType(2);
@@ -202,22 +203,24 @@ fn add_note(
     let core = family::CORE
         .into_iter()
         .flat_map(|function| [function.to_owned(), own_name(function)])
-        .map(|function| undefined_symbol(&function));
-    let aligned = family::ALIGNED.map(|function| Symbol {
-        weak: true,
-        scope: aligned,
-        ..undefined_symbol(function)
+        .map(|function| {
+            (
+                undefined_symbol(&function),
+                platform.architecture.distance(),
+            )
+        });
+    let aligned = family::ALIGNED.map(|function| {
+        let function = Symbol {
+            weak: true,
+            scope: aligned,
+            ..undefined_symbol(function)
+        };
+        (function, platform.architecture.distance_to_weak())
     });
-    for (index, function) in core.chain(aligned).enumerate() {
+    for (index, (function, distance)) in core.chain(aligned).enumerate() {
         let offset = (WORDS_OFFSET + index * word_bytes) as u64;
         let function = object.add_symbol(function);
-        add_distance(
-            object,
-            section,
-            offset,
-            function,
-            platform.architecture.distance(),
-        );
+        add_distance(object, section, offset, function, distance);
     }
     section
 }
@@ -375,12 +378,7 @@ pub fn parse_description(
     let targets: Vec<u64> = words
         .chunks_exact(word_bytes)
         .enumerate()
-        .map(|(index, word)| {
-            // The upper half of a 32-bit distance does not matter, because addresses wrap around.
-            let mut distance = [0; 8];
-            distance[..word_bytes].copy_from_slice(word);
-            class.address(address_of_word(index).wrapping_add(u64::from_le_bytes(distance)))
-        })
+        .map(|(index, word)| class.address(address_of_word(index).wrapping_add(distance(word))))
         .collect();
     let (core, aligned) = targets.split_at(CORE_WORDS);
     let aligned = family::ALIGNED
@@ -415,6 +413,18 @@ pub fn parse_description(
     })
 }
 
+/// The distance in a word, which may be negative. A linker may have written 32 bits of it only. No program has functions
+/// more than 2 GiB behind a word, so in 64 bits such a number is not meant.
+fn distance(word: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    bytes[..word.len()].copy_from_slice(word);
+    let distance = u64::from_le_bytes(bytes);
+    match u32::try_from(distance) {
+        Ok(short) => i64::from(short.cast_signed()).cast_unsigned(),
+        Err(_) => distance,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -445,6 +455,15 @@ mod tests {
             ("valloc", None),
         ];
         assert_eq!(found.aligned, aligned);
+    }
+
+    #[test]
+    fn a_distance_has_a_sign_in_32_bits_and_in_64() {
+        assert_eq!(distance(&[5, 0, 0, 0, 0, 0, 0, 0]), 5);
+        assert_eq!(distance(&[0xfe, 0xff, 0xff, 0xff]).wrapping_add(2), 0);
+        let short_in_long = [0xfe, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+        assert_eq!(distance(&short_in_long).wrapping_add(2), 0);
+        assert_eq!(distance(&[0xff; 8]).wrapping_add(1), 0);
     }
 
     #[test]

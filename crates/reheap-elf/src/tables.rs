@@ -322,6 +322,12 @@ impl<'a> Tables<'a> {
         }
     }
 
+    /// Where in the file the program header with this index says how much memory its segment needs.
+    pub(crate) fn place_of_memory_bytes(&self, index: u64) -> u64 {
+        let (header_bytes, field) = self.format.of((56, 40), (32, 20));
+        self.program_headers.start + index * header_bytes + field
+    }
+
     /// The section table.
     pub(crate) fn sections(&self) -> Sections<'a> {
         let entry_bytes = self.section_bytes();

@@ -2,20 +2,9 @@
 
 mod common;
 
-use common::{HELLO, Project, allocator_in, of_target, prints, readelf, run, target};
+use common::{HELLO, Project, allocator_in, of_target, prints, readelf, run, stack_size, target};
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
-
-/// The size of PT_GNU_STACK, which musl takes for the stack of threads.
-#[track_caller]
-fn stack_size(executable: &Path) -> u64 {
-    let headers = readelf("-lW", executable);
-    let mut lines = headers.lines();
-    let line = lines.find(|line| line.contains("GNU_STACK")).unwrap();
-    let size = line.split_whitespace().nth(5).unwrap();
-    u64::from_str_radix(size.trim_start_matches("0x"), 16).unwrap()
-}
 
 /// Configures a linker for the musl target.
 fn configure(project: &Project, linker: &str) {

@@ -5,7 +5,8 @@ mod common;
 
 use common::bench::results;
 use common::{
-    HELLO, Project, allocator_in, marker_in, prints, readelf, run, target, words, wrong_usage,
+    HELLO, Project, allocator_in, marker_in, prints, readelf, run, stack_size, target, words,
+    wrong_usage,
 };
 use std::path::Path;
 use std::process::Command;
@@ -19,14 +20,6 @@ fn choice_in(executable: &Path) -> String {
     let tuning = found.marker.tuning.iter();
     let tuning: Vec<String> = tuning.map(|(k, v)| format!("{k}={v}")).collect();
     format!("{} [{}]", found.marker.allocator, tuning.join(","))
-}
-
-/// The stack size that an executable asks for, as the last number of its segment.
-fn stack_size(executable: &Path) -> u64 {
-    let headers = readelf("-lW", executable);
-    let line = headers.lines().find(|line| line.contains("GNU_STACK"));
-    let size = line.unwrap().split_whitespace().nth(5).unwrap();
-    u64::from_str_radix(size.trim_start_matches("0x"), 16).unwrap()
 }
 
 /// A project `app` whose Cargo.toml ends with this.

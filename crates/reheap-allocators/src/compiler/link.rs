@@ -4,8 +4,8 @@
 //!
 //! - A driver made for musl searches the directories of `-L` first, so it only needs `-L<directory>`.
 //! - The specs file of `musl-gcc` knows dynamic and static programs only. With `-static-pie` it silently makes a
-//!   program that asks for `/lib/ld-musl-x86_64.so.1`. A second specs file, given after it, overrides its start files
-//!   and its linker flags.
+//!   program that asks for `/lib/ld-musl-x86_64.so.1`. It names that to the linker for a static program too, and mold
+//!   puts it in. A second specs file, given after it, overrides its linker flags, and its start files for a static-pie.
 //! - Zig ignores `-L` for `-lc`. It silently links the libc that it compiled itself, last. Its linker is lld, which
 //!   uses the first archive that defines a symbol, so reheap passes `<directory>/libc.a` as an input file. Zig's own
 //!   libc.a stays on the link line. It contributes nothing as long as the given one is complete. A libc.a derived from
@@ -148,7 +148,7 @@ impl Compiler {
             (Linking::Driver, Pie::Yes) => {
                 vec!["-fPIE".into(), "-static-pie".into(), directory_first()]
             }
-            (Linking::Driver | Linking::Specs { .. }, Pie::No) => {
+            (Linking::Driver, Pie::No) => {
                 vec![
                     "-static".into(),
                     "-no-pie".into(),
@@ -156,20 +156,21 @@ impl Compiler {
                     directory_first(),
                 ]
             }
+            (Linking::Specs { .. }, Pie::No) => {
+                vec![
+                    "-static".into(),
+                    "-no-pie".into(),
+                    "-specs".into(),
+                    self.write_specs(support, "static", STATIC_SPECS)?.into(),
+                    directory_first(),
+                ]
+            }
             (Linking::Specs { specs }, Pie::Yes) => {
                 let text = static_pie_specs(specs)?;
-                // Each musl has a file of its own.
-                let key = &hash([text.as_bytes()])[..16];
-                let target = self.target.gnu_triple();
-                let path = support.join(format!("{target}-static-pie-{key}.specs"));
-                wrapper::write(&path, text.as_bytes()).map_err(|source| LinkError::Write {
-                    path: path.clone(),
-                    source,
-                })?;
                 vec![
                     "-fPIE".into(),
                     "-specs".into(),
-                    path.into_os_string(),
+                    self.write_specs(support, "static-pie", &text)?.into(),
                     directory_first(),
                 ]
             }
@@ -190,6 +191,17 @@ impl Compiler {
                 ]
             }
         })
+    }
+
+    /// Writes a specs file with this text. Each musl has files of its own.
+    fn write_specs(&self, support: &Path, kind: &str, text: &str) -> Result<PathBuf, LinkError> {
+        let key = &hash([text.as_bytes()])[..16];
+        let target = self.target.gnu_triple();
+        let path = support.join(format!("{target}-{kind}-{key}.specs"));
+        match wrapper::write(&path, text.as_bytes()) {
+            Ok(()) => Ok(path),
+            Err(source) => Err(LinkError::Write { path, source }),
+        }
     }
 
     /// The first of these arguments, if there is one, with which Zig 0.14 cannot link a program: its driver knows neither
@@ -276,6 +288,9 @@ fn traced_libc(text: &str) -> Option<&Path> {
         (path.is_absolute() && path.file_name()? == "libc.a").then_some(path)
     })
 }
+
+/// What overrides the specs of `musl-gcc` for static programs at a fixed address: its linker flags name a dynamic linker.
+const STATIC_SPECS: &str = "*link:\n-static -nostdlib --eh-frame-hdr %{rdynamic:-export-dynamic}\n";
 
 /// What overrides the specs of `musl-gcc` for static position-independent programs.
 ///

@@ -12,6 +12,7 @@ use crate::env_vars;
 use crate::exit;
 use crate::original;
 use crate::project::proof::{self, Hints};
+use crate::project::stack;
 use crate::ui::Failure;
 use crate::workshop::{Network, Workshop, refuse_missing};
 use anyhow::Context as _;
@@ -186,10 +187,12 @@ fn run(language: Language, arguments: &CcArguments) -> anyhow::Result<ExitCode> 
     };
     let scripts = workshop.cache()?.directory("compilers")?;
     command.args(compiler.link_arguments(&directory, pie, &scripts)?);
+    let mut linked_by = Vec::new();
     if linked_with.stack_size_bytes > 0 {
         let bytes = linked_with.stack_size_bytes;
-        command.arg(format!("-Wl,-z,stack-size={bytes}"));
+        linked_by.push(format!("-Wl,-z,stack-size={bytes}").into());
     }
+    command.args(&linked_by);
     // Last, because the last of them may be a flag that lacks its value.
     let status = command.args(given).status().with_context(cannot_start)?;
     if let Some(option) = compiler.unknown_to_its_linker(&read)
@@ -200,7 +203,10 @@ fn run(language: Language, arguments: &CcArguments) -> anyhow::Result<ExitCode> 
         return Err(Failure::failed(text).hint(hint).into());
     }
     if status.success() {
-        prove(&call::output_of(&read), &linked_with.choice, &target)?;
+        let output = call::output_of(&read);
+        prove(&output, &linked_with.choice, &target)?;
+        linked_by.extend(read);
+        stack::set_if_ignored(&output, &linked_by)?;
     }
     Ok(exit::passed_on(status))
 }

@@ -10,6 +10,7 @@ use super::doctests;
 use super::plan::{Plan, links_shared};
 use super::records;
 use super::response_file;
+use super::stack;
 use super::workspace::ByPackage;
 use crate::env_vars;
 use crate::exit;
@@ -78,22 +79,31 @@ pub(crate) fn run(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
         .with_context(|| format!("cannot read {}", env_vars::LINK_PLAN))?;
     let plan = plans.of_any(env_vars::linked_package().as_deref());
     let (words, passing) = response_file::read(arguments)?;
-    let link = || response_file::run(&plan.linker, &plan.words(&words)?, passing, Command::status);
+    let planned = plan.words(&words)?;
     let output = output_of(&words).filter(|_| !links_shared(&words));
-    let Some(output) = output else {
+    let link = || {
+        let status = response_file::run(&plan.linker, &planned, passing, Command::status)?;
+        if let Some(output) = &output
+            && status.success()
+        {
+            stack::set_if_ignored(output, &planned)?;
+        }
+        anyhow::Ok(status)
+    };
+    let Some(output) = &output else {
         return Ok(exit::passed_on(link()?));
     };
-    let Some(directory) = records::directory_for(&output, &plan.triple) else {
+    let Some(directory) = records::directory_for(output, &plan.triple) else {
         let status = link()?;
         if status.success() {
-            doctests::check(&output)?;
+            doctests::check(output)?;
         }
         return Ok(exit::passed_on(status));
     };
     let _lock = records::lock_for_a_link(&directory)?;
     let status = link()?;
     if status.success() {
-        records::record(&directory, plan, &words, passing, &output)?;
+        records::record(&directory, plan, &words, passing, output)?;
     }
     Ok(exit::passed_on(status))
 }

@@ -21,6 +21,7 @@ pub(crate) mod records;
 mod response_file;
 mod rust_heap;
 mod session;
+pub(crate) mod stack;
 mod workspace;
 
 pub(crate) use flags::separate;

@@ -7,6 +7,7 @@
 use super::plan::Plan;
 use super::response_file::{self, Passing};
 use super::rust_heap::RustHeap;
+use super::stack;
 use crate::ui::Failure;
 use anyhow::Context as _;
 use reheap_allocators::cache::{sha256, write_by_rename};
@@ -399,7 +400,7 @@ fn relink(directory: &Path, record: &Record, plan: &Plan, new_output: &Path) -> 
         let text = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         return Err(Failure::failed(format!("`{}` failed:\n{text}", plan.linker.display())).into());
     }
-    Ok(())
+    stack::set_if_ignored(new_output, &words)
 }
 
 #[cfg(test)]

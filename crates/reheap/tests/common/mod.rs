@@ -283,6 +283,15 @@ pub(crate) fn readelf(flags: &str, file: &Path) -> String {
         .stdout
 }
 
+/// The size of PT_GNU_STACK, which musl takes for the stack of threads.
+#[track_caller]
+pub(crate) fn stack_size(executable: &Path) -> u64 {
+    let headers = readelf("-lW", executable);
+    let line = headers.lines().find(|line| line.contains("GNU_STACK"));
+    let size = line.unwrap().split_whitespace().nth(5).unwrap();
+    u64::from_str_radix(size.trim_start_matches("0x"), 16).unwrap()
+}
+
 /// Checks that the system would load the file by itself, at any address.
 #[track_caller]
 pub(crate) fn is_static_pie(file: &Path) {
