@@ -14,7 +14,7 @@
 mod cxx_library;
 mod find;
 mod link;
-mod remembered;
+pub(crate) mod remembered;
 mod wrapper;
 
 use serde::{Deserialize, Serialize};
@@ -304,7 +304,7 @@ impl Search {
     }
 
     /// What is found depends on this file, or on the programs of this name.
-    fn look_at(&self, file: &Path) {
+    pub(crate) fn look_at(&self, file: &Path) {
         self.looked_at.borrow_mut().insert(file.to_owned());
     }
 

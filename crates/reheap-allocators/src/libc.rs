@@ -3,20 +3,35 @@
 use crate::built::BuiltAllocator;
 use crate::cache::{Cache, CacheError, hash, sha256};
 use crate::catalogue::Allocator;
+use crate::compiler::Search;
+use crate::compiler::remembered::{self, Finding};
 use crate::memory::{BuiltMemoryFunctions, MemoryFunctions};
 use crate::tuning::{Tuning, presets};
+use reheap_elf::Architecture;
 use reheap_elf::derive::{self, DeriveError, DerivedLibc, OriginalLibc};
 use reheap_elf::marker::{self, Marker};
+use serde::{Deserialize, Serialize};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// A musl `libc.a` to derive from.
 #[derive(Debug)]
 pub struct Original {
     path: PathBuf,
-    libc: OriginalLibc,
+    facts: Facts,
+}
+
+/// What the name of a derived libc in the cache depends on. It is remembered of each original, because every link asks
+/// for it, and hashing the file and recognising it takes longer than all else that a link adds to the compiler's time.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Facts {
+    architecture: Architecture,
+    version: String,
     sha256: String,
 }
+
+impl Finding for Facts {}
 
 /// What reheap puts into a libc.
 #[derive(Debug, Clone, Copy)]
@@ -40,7 +55,7 @@ pub enum LibcError {
         /// The file.
         path: PathBuf,
         /// What the system said.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// The original or the allocator does not fit.
     #[error("cannot derive a libc from `{}`", .path.display())]
@@ -56,29 +71,25 @@ pub enum LibcError {
 }
 
 impl Original {
-    /// Reads a libc.a and recognises it.
+    /// Recognises a libc.a, or recalls what it is if the file is as it was.
     ///
     /// # Errors
     /// [`LibcError::Read`] when the file cannot be read, [`LibcError::Derive`] when it is not an unmodified musl libc.
-    pub fn read(path: &Path) -> Result<Self, LibcError> {
-        let bytes = fs::read(path).map_err(|source| LibcError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
-        let libc = derive::read_original(&bytes).map_err(|source| LibcError::Derive {
-            path: path.to_owned(),
-            source,
+    pub fn find(path: &Path, search: &Search) -> Result<Self, LibcError> {
+        let real = fs::canonicalize(path).map_err(cannot_read(path))?;
+        let facts = remembered::or_search(("original libc", &real), search, || {
+            search.look_at(&real);
+            read(path).map(|(_, facts)| facts)
         })?;
         Ok(Self {
             path: path.to_owned(),
-            libc,
-            sha256: sha256(&bytes),
+            facts,
         })
     }
 
     /// What it was compiled for.
-    pub fn architecture(&self) -> reheap_elf::Architecture {
-        self.libc.architecture
+    pub fn architecture(&self) -> Architecture {
+        self.facts.architecture
     }
 
     fn marker(&self, replacement: &Replacement<'_>) -> Marker {
@@ -101,8 +112,8 @@ impl Original {
             memory_functions: memory_functions
                 .in_marker(self.architecture())
                 .map(str::to_owned),
-            libc: format!("musl {}", self.libc.version),
-            original_sha256: self.sha256.clone(),
+            libc: format!("musl {}", self.facts.version),
+            original_sha256: self.facts.sha256.clone(),
             reheap: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }
@@ -110,15 +121,20 @@ impl Original {
     /// The derived libc, as bytes.
     ///
     /// # Errors
-    /// [`LibcError::Derive`] when libc and allocator do not fit together, [`LibcError::Cache`] when the built objects
-    /// cannot be read from the cache.
+    /// [`LibcError::Read`] when the original cannot be read any more, [`LibcError::Derive`] when libc and allocator do
+    /// not fit together, [`LibcError::Cache`] when the built objects cannot be read from the cache.
     pub fn derive(&self, replacement: &Replacement<'_>) -> Result<DerivedLibc, LibcError> {
+        let (libc, facts) = read(&self.path)?;
+        if facts != self.facts {
+            let changed = io::Error::other("it changed while reheap read it");
+            return Err(cannot_read(&self.path)(changed));
+        }
         let memory_functions = replacement
             .memory_functions
             .map(BuiltMemoryFunctions::objects)
             .transpose()?;
         derive::derive_libc(
-            &self.libc,
+            &libc,
             &replacement.built.objects()?,
             memory_functions.as_ref(),
             &self.marker(replacement),
@@ -161,5 +177,27 @@ impl Original {
             fs::write(&path, derived.bytes).map_err(CacheError::new("write", &path))?;
             Ok(())
         })
+    }
+}
+
+/// Reads a libc.a and recognises it.
+fn read(path: &Path) -> Result<(OriginalLibc, Facts), LibcError> {
+    let bytes = fs::read(path).map_err(cannot_read(path))?;
+    let libc = derive::read_original(&bytes).map_err(|source| LibcError::Derive {
+        path: path.to_owned(),
+        source,
+    })?;
+    let facts = Facts {
+        architecture: libc.architecture,
+        version: libc.version.clone(),
+        sha256: sha256(&bytes),
+    };
+    Ok((libc, facts))
+}
+
+fn cannot_read(path: &Path) -> impl FnOnce(io::Error) -> LibcError {
+    |source| LibcError::Read {
+        path: path.to_owned(),
+        source,
     }
 }

@@ -267,7 +267,7 @@ impl Prebuilt {
     /// # Errors
     /// When there is none, or when it belongs to another version of reheap.
     pub fn open(directory: &Path) -> Result<Self, PrebuiltError> {
-        Self::read(directory, Trust::of_this_process())
+        Self::read(directory, Trust::of_this_process().clone())
     }
 
     /// The same for the directory that was installed with this program.

@@ -20,6 +20,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 /// As many as the kernel follows (path_resolution(7)).
 const LINKS_MAX: usize = 40;
@@ -97,8 +98,13 @@ struct Step {
 }
 
 impl Trust {
-    /// That of whoever started this process.
-    pub fn of_this_process() -> Self {
+    /// That of whoever started this process. It is found out once, because each file of the cache is checked by it.
+    pub fn of_this_process() -> &'static Self {
+        static OF_THIS_PROCESS: LazyLock<Trust> = LazyLock::new(Trust::found_out);
+        &OF_THIS_PROCESS
+    }
+
+    fn found_out() -> Self {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         let mut owners = vec![0, rustix::process::geteuid().as_raw()];
         owners.extend(owner_of_program());
@@ -114,7 +120,7 @@ impl Trust {
 
     /// The same for files that were installed with this program. Whoever installed it may be hidden by the namespace.
     pub fn of_installed_files() -> Self {
-        let mut trust = Self::of_this_process();
+        let mut trust = Self::of_this_process().clone();
         trust.owners.extend(owner_of_program());
         trust
     }

@@ -5,6 +5,7 @@ mod common;
 use common::{cache, scratch_directory, target, toolchain};
 use reheap_allocators::built::BuiltAllocator;
 use reheap_allocators::catalogue::{Allocator, CATALOGUE};
+use reheap_allocators::compiler::Search;
 use reheap_allocators::libc::{Original, Replacement};
 use reheap_allocators::link_kind::LinkKind;
 use reheap_allocators::memory::{self, BuiltMemoryFunctions, MemoryFunctions};
@@ -54,7 +55,7 @@ fn derive(
 
 /// The allocators that can be built with that toolchain are all in it, and give the same libc as those of the cache.
 fn compare_libcs(prebuilt: &Prebuilt, target: &Target, toolchain: &Toolchain) {
-    let original = Original::read(&libc_of_rust(target)).unwrap();
+    let original = Original::find(&libc_of_rust(target), &Search::default()).unwrap();
     let fast = MemoryFunctions::Fast;
     let found = prebuilt.memory_functions(fast, target).unwrap().unwrap();
     let memory_functions = memory::build(fast, target, toolchain, &cache()).unwrap();

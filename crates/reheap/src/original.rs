@@ -2,13 +2,14 @@
 
 use crate::output::behind_links;
 use crate::ui::Failure;
+use reheap_allocators::compiler::Search;
 use reheap_allocators::libc::{LibcError, Original};
 use reheap_elf::derive::DeriveError;
 use std::path::{Path, PathBuf};
 
-/// Reads the libc.a to derive from. If it was replaced in place, the hint says how to get the original back.
-pub(crate) fn read(file: &Path) -> anyhow::Result<Original> {
-    let error = match Original::read(file) {
+/// Finds out what the libc.a to derive from is. If it was replaced in place, the hint says how to get the original back.
+pub(crate) fn find(file: &Path, search: &Search) -> anyhow::Result<Original> {
+    let error = match Original::find(file, search) {
         Ok(original) => return Ok(original),
         Err(error) => error,
     };

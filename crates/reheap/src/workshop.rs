@@ -296,7 +296,7 @@ impl Workshop {
         if choice.is_stock() {
             return Ok(None);
         }
-        let original = original::read(original)?;
+        let original = original::find(original, self.search())?;
         let built = self.build(choice, target)?;
         let replacement = built.replacement(choice);
         Ok(Some(

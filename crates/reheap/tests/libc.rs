@@ -3,7 +3,7 @@
 mod common;
 
 use common::{INSTALL, cache, files_below, marker_in, reheap, run, target};
-use reheap_elf::archive;
+use reheap_elf::{archive, marker};
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -135,6 +135,26 @@ fn another_tuning_is_another_directory_and_the_tuning_is_in_the_marker() {
         .unwrap()
         .marker;
     assert_eq!(marker.tuning["purge_delay"], "0");
+}
+
+#[test]
+fn a_libc_that_changed_is_recognised_again_though_its_size_and_time_did_not() {
+    let musl = Musl::new();
+    let derived = || run(&mut musl.reheap("-a mimalloc")).succeeded().stdout;
+    let first = derived();
+    assert_eq!(derived(), first);
+    let time = fs::metadata(musl.libc()).unwrap().modified().unwrap();
+    let mut bytes = musl.bytes.clone();
+    let version = bytes.windows(4).position(|word| word == b"1.2.").unwrap();
+    bytes[version + 4] ^= 1;
+    fs::write(musl.libc(), bytes).unwrap();
+    let file = fs::File::options().append(true).open(musl.libc()).unwrap();
+    file.set_modified(time).unwrap();
+    let second = derived();
+    assert_ne!(second, first);
+    let libc = archive::read(&fs::read(Path::new(second.trim()).join("libc.a")).unwrap()).unwrap();
+    let mut markers = (libc.iter()).filter_map(|member| marker::read_unlinked(&member.data));
+    assert!(markers.next().unwrap().libc.starts_with("musl 1.2."));
 }
 
 #[test]

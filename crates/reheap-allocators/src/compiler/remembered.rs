@@ -55,7 +55,7 @@ struct Record<T> {
 }
 
 /// What a search finds.
-pub(super) trait Finding: Serialize + DeserializeOwned {
+pub(crate) trait Finding: Serialize + DeserializeOwned {
     /// Whether the files that the search looked at decide it alone, so that it is worth keeping.
     fn is_settled(&self) -> bool {
         true
@@ -68,7 +68,7 @@ pub(super) trait Finding: Serialize + DeserializeOwned {
 }
 
 /// Gives what an earlier search with the same subject found, or searches.
-pub(super) fn or_search<T: Finding, E>(
+pub(crate) fn or_search<T: Finding, E>(
     subject: impl fmt::Debug,
     search: &Search,
     make: impl FnOnce() -> Result<T, E>,

@@ -18,7 +18,9 @@ use crate::workshop::{Network, Workshop, refuse_missing};
 use anyhow::Context as _;
 use call::Call;
 use clap::CommandFactory as _;
-use reheap_allocators::compiler::{Compiler, Language, LinkError, Pie, Purpose, REFUSES_ITSELF};
+use reheap_allocators::compiler::{
+    Compiler, Language, LinkError, Pie, Purpose, REFUSES_ITSELF, Search,
+};
 use reheap_allocators::target::Target;
 use std::ffi::OsString;
 use std::io;
@@ -177,7 +179,7 @@ fn run(language: Language, arguments: &CcArguments) -> anyhow::Result<ExitCode> 
         return Err(error).with_context(cannot_start);
     }
     let original = match &arguments.libc {
-        Some(file) => libc_for(&target, file)?,
+        Some(file) => libc_for(&target, file, workshop.search())?,
         None => original_libc(&compiler, &target, &workshop)?,
     };
     let derived = workshop.derived_directory(&linked_with.choice, &target, &original)?;
@@ -250,8 +252,8 @@ fn refuse_late_target(compiler: &[OsString]) -> Result<(), Failure> {
 }
 
 /// The libc.a that the user names.
-fn libc_for(target: &Target, file: &Path) -> anyhow::Result<PathBuf> {
-    let its_own = Target::musl(original::read(file)?.architecture());
+fn libc_for(target: &Target, file: &Path, search: &Search) -> anyhow::Result<PathBuf> {
+    let its_own = Target::musl(original::find(file, search)?.architecture());
     if its_own != *target {
         let text = format!("`{}` is a libc for {its_own}", file.display());
         let hint = format!("make programs for it: --target {its_own}");

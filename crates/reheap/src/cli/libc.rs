@@ -67,7 +67,7 @@ pub(crate) fn run(arguments: &LibcArguments) -> anyhow::Result<ExitCode> {
         Some(file) => file.clone(),
         None => workshop.libc_of_rust(&named.map_or_else(|| choice::musl_target(None), Ok)?)?,
     };
-    let original = original::read(&path)?;
+    let original = original::find(&path, workshop.search())?;
     let target = Target::musl(original.architecture());
     if named.is_some_and(|named| named != target) {
         let text = format!("`{}` is a libc for {target}", path.display());
