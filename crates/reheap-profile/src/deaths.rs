@@ -148,7 +148,7 @@ fn spawn_error(spawner: Spawner) -> Option<WatchError> {
 fn wait_for_exec(first: Pid) -> Result<(), Errno> {
     while let Some(event) = sys::wait_for_stop(first)? {
         if event == Event::Executed {
-            sys::trace_all(first)?;
+            unless_killed(sys::trace_all(first))?;
             return go_on(first, event);
         }
         go_on(first, event)?;
@@ -164,10 +164,14 @@ fn go_on(thread: Pid, event: Event) -> Result<(), Errno> {
         Event::Exited(_) | Event::Killed(_) => Ok(()),
         Event::Began | Event::Executed | Event::Ends => ptrace::resume(thread, Resume::Continue, 0),
     };
+    unless_killed(result).map(drop)
+}
+
+/// What a request to a stopped thread gave; `None` if it was killed meanwhile, which ends the stop. Its end comes next.
+fn unless_killed<T>(result: Result<T, Errno>) -> Result<Option<T>, Errno> {
     match result {
-        // Killed meanwhile: its end comes next.
-        Err(Errno::ESRCH) => Ok(()),
-        result => result,
+        Err(Errno::ESRCH) => Ok(None),
+        result => result.map(Some),
     }
 }
 
@@ -242,8 +246,8 @@ impl<'a> Watch<'a> {
                 (self.look)(Stop::BeforeEnd(thread.as_raw()));
             }
             Event::Executed => {
-                let former = sys::former_number(thread)?;
-                if former != thread {
+                let former = unless_killed(sys::former_number(thread))?;
+                if let Some(former) = former.filter(|former| *former != thread) {
                     self.alive.remove(&former);
                 }
             }

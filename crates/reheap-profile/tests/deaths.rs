@@ -4,6 +4,7 @@ mod common;
 
 use common::{Link, compile, scratch_directory};
 use reheap_profile::deaths::{Death, End, Stop, WatchError, Watched, watch};
+use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -68,7 +69,7 @@ fn each_process_can_be_looked_at_before_it_ends() {
     let mut programs = Vec::new();
     let mut look = |stop| {
         if let Stop::BeforeEnd(process) = stop {
-            let memory = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap();
+            let memory = fs::read_to_string(format!("/proc/{process}/maps")).unwrap();
             let first = memory.lines().next().unwrap_or_default();
             programs.push(first.split('/').next_back().unwrap_or_default().to_owned());
         }
@@ -131,6 +132,18 @@ fn the_init_of_a_pid_namespace_dies_of_its_faults_too() {
 #[test]
 fn a_fault_that_the_init_of_a_pid_namespace_handles_is_left_to_it() {
     let watched = watched_as_init(&["survives"]);
+    assert_eq!((watched.end, watched.deaths), (End::Exited(5), Vec::new()));
+}
+
+#[test]
+fn a_process_may_be_killed_at_any_time_while_it_executes_programs() {
+    let directory = scratch_directory();
+    let again = directory.path().join("again");
+    fs::write(&again, "exec sh \"$0\"\n").unwrap();
+    let mut command = Command::new("sh");
+    let script = "for i in $(seq 1000); do sh \"$0\" & : $(true); kill -KILL $!; wait $!; done 2> /dev/null; exit 5";
+    command.args(["-c", script]).arg(again);
+    let watched = watch(command, &mut |_| {}).unwrap();
     assert_eq!((watched.end, watched.deaths), (End::Exited(5), Vec::new()));
 }
 
