@@ -69,6 +69,17 @@ fn the_value_of_an_option_is_not_taken_for_a_source_file() {
 }
 
 #[test]
+fn an_option_for_the_linker_is_not_taken_for_one_of_the_compiler() {
+    let sources = sources();
+    for option in ["--print-map", "-E", "-S"] {
+        let line = format!("cc table.c -Xlinker {option} -o table");
+        run(&mut cc(sources.path(), &line)).succeeded();
+        assert_eq!(allocator_in(&sources.path().join("table")), "mimalloc");
+        fs::remove_file(sources.path().join("table")).unwrap();
+    }
+}
+
+#[test]
 fn the_user_chooses_the_compiler() {
     let sources = sources();
     for (compiler, said) in [("zig", "clang"), ("musl-gcc", "gcc")] {

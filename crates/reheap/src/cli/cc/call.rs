@@ -3,7 +3,7 @@
 //! reheap has to know whether it makes an executable, and which file that is, before and after the compiler reads the same
 //! words. So it reads response files, too: what `@file` has counts as much as what stands beside it.
 
-use super::options::{COMPILE, Input, inputs, only_asks};
+use super::options::{COMPILE, CommandLine, Input};
 use crate::ui::Failure;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -25,16 +25,15 @@ pub(super) enum Call {
 
 impl Call {
     pub(super) fn of(arguments: &[OsString]) -> Self {
-        let has = |flags: &[&str]| arguments.iter().any(|a| flags.iter().any(|flag| a == flag));
-        let inputs = inputs(arguments);
-        if inputs.is_empty() || arguments.iter().any(only_asks) {
+        let line = CommandLine::of(arguments);
+        if line.inputs.is_empty() || line.only_asks() {
             Self::Other
-        } else if has(&COMPILE) || inputs.iter().all(|input| *input == Input::Header) {
+        } else if line.has(&COMPILE) || line.inputs.iter().all(|input| *input == Input::Header) {
             Self::Compiles
-        } else if has(&["-shared", "--shared"]) {
+        } else if line.has(&["-shared", "--shared"]) {
             // libtool gives `-nostdlib` as well, when the language is C++, and names the libraries itself.
             Self::LinksShared
-        } else if has(&["-r"]) || (has(&ADD_NO_LIBC) && !names_libc(arguments)) {
+        } else if line.has(&["-r"]) || (line.has(&ADD_NO_LIBC) && !names_libc(arguments)) {
             Self::Other
         } else {
             Self::Links
@@ -159,6 +158,9 @@ mod tests {
             (&["words.h", "-o", "words.h.gch"], Call::Compiles),
             (&["words.h", "a.c"], Call::Links),
             (&["--sysroot", "/opt", "-B", "/usr/bin", "-v"], Call::Other),
+            (&["a.c", "-Xlinker", "--print-map"], Call::Links),
+            (&["a.c", "-Xlinker", "-E", "-Xlinker", "-S"], Call::Links),
+            (&["a.c", "-Xassembler", "-c", "-S"], Call::Compiles),
         ] {
             assert_eq!(Call::of(&strings(arguments)), call, "{arguments:?}");
         }

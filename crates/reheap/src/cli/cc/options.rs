@@ -4,7 +4,7 @@
 //! `clang --autocomplete=-` name to the compiler alone. One that needs a value says so ("missing argument",
 //! "argument to '-B' is missing").
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 /// Options of GCC or Clang whose value is the next argument.
 const TAKE_A_VALUE: [&str; 116] = [
@@ -161,12 +161,6 @@ const ASK: [&str; 8] = [
 /// What others of them begin with.
 const FAMILIES: [&str; 3] = ["--print-", "-print-", "--help="];
 
-/// Whether a driver with this option says something about itself and makes nothing.
-pub(super) fn only_asks(option: &OsString) -> bool {
-    let text = option.to_string_lossy();
-    ASK.iter().any(|known| text == *known) || FAMILIES.iter().any(|front| text.starts_with(front))
-}
-
 /// What a driver makes of a file that it is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Input {
@@ -176,41 +170,71 @@ pub(super) enum Input {
     Part,
 }
 
+impl Input {
+    fn of(file: &str, language: Option<&str>) -> Self {
+        let suffix = file.rsplit_once('.').map(|(_, suffix)| suffix);
+        let is_header = match language {
+            Some(language) => language.ends_with("-header"),
+            None => suffix.is_some_and(|suffix| HEADERS.contains(&suffix)),
+        };
+        if is_header { Self::Header } else { Self::Part }
+    }
+}
+
 /// Suffixes of headers (GCC, "Options Controlling the Kind of Output").
 const HEADERS: [&str; 9] = ["h", "hh", "H", "hp", "hxx", "hpp", "HPP", "h++", "tcc"];
 
-/// The files among the arguments, `-` for standard input included.
-pub(super) fn inputs(arguments: &[OsString]) -> Vec<Input> {
-    let mut inputs = Vec::new();
-    let mut language: Option<String> = None;
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        let text = argument.to_string_lossy();
-        let named = match &*text {
-            "-x" | "--language" => rest.next().map(|word| word.to_string_lossy().into_owned()),
-            _ => text
-                .strip_prefix("--language=")
-                .or_else(|| text.strip_prefix("-x"))
-                .map(str::to_owned),
-        };
-        if named.is_some() {
-            language = named.filter(|name| name != "none");
-        } else if TAKE_A_VALUE.contains(&&*text) {
-            rest.next();
-        } else if !text.starts_with('-') || text == "-" {
-            let suffix = text.rsplit_once('.').map(|(_, suffix)| suffix);
-            let is_header = match &language {
-                Some(language) => language.ends_with("-header"),
-                None => suffix.is_some_and(|suffix| HEADERS.contains(&suffix)),
+/// A driver's arguments, without the values that are words of their own: what is behind `-Xlinker` may look like an
+/// option of the driver.
+#[derive(Debug, Default)]
+pub(super) struct CommandLine<'a> {
+    pub(super) options: Vec<&'a OsStr>,
+    /// The files, `-` for standard input included.
+    pub(super) inputs: Vec<Input>,
+}
+
+impl<'a> CommandLine<'a> {
+    pub(super) fn of(arguments: &'a [OsString]) -> Self {
+        let mut line = Self::default();
+        let mut language: Option<String> = None;
+        let mut rest = arguments.iter();
+        while let Some(argument) = rest.next() {
+            let text = argument.to_string_lossy();
+            let named = match &*text {
+                "-x" | "--language" => rest.next().map(|word| word.to_string_lossy().into_owned()),
+                _ => text
+                    .strip_prefix("--language=")
+                    .or_else(|| text.strip_prefix("-x"))
+                    .map(str::to_owned),
             };
-            inputs.push(if is_header {
-                Input::Header
+            if named.is_some() {
+                language = named.filter(|name| name != "none");
+            } else if !text.starts_with('-') || text == "-" {
+                line.inputs.push(Input::of(&text, language.as_deref()));
             } else {
-                Input::Part
-            });
+                line.options.push(argument);
+                if TAKE_A_VALUE.contains(&&*text) {
+                    rest.next();
+                }
+            }
         }
+        line
     }
-    inputs
+
+    /// Whether one of these is among the options.
+    pub(super) fn has(&self, options: &[&str]) -> bool {
+        let is_one = |given: &&OsStr| options.iter().any(|option| *given == *option);
+        self.options.iter().any(is_one)
+    }
+
+    /// Whether the driver only says something about itself, and makes nothing.
+    pub(super) fn only_asks(&self) -> bool {
+        let is_of_family = |option: &&OsStr| {
+            let text = option.to_string_lossy();
+            FAMILIES.iter().any(|front| text.starts_with(front))
+        };
+        self.has(&ASK) || self.options.iter().any(is_of_family)
+    }
 }
 
 #[cfg(test)]
@@ -219,7 +243,7 @@ mod tests {
 
     fn inputs_of(line: &str) -> Vec<Input> {
         let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-        inputs(&words)
+        CommandLine::of(&words).inputs
     }
 
     #[test]
