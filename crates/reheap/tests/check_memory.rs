@@ -345,7 +345,7 @@ fn a_command_that_never_ends_with_an_allocator_is_a_finding() {
     let programs = Programs::new();
     let program = misuses(&programs, "cc");
     check(
-        "--runs 1 -a hardened_malloc --time-limit 4",
+        "--runs 1 -a hardened_malloc --time-limit 8",
         &program,
         &["endless, preloaded"],
     )
