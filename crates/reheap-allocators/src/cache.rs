@@ -104,7 +104,7 @@ impl Cache {
         }
         let path = self.lock_of_users();
         // A cache where this user can make no lock is somebody else's, who must look after its users.
-        if let Ok(file) = open_or_make(&path) {
+        if let Ok(file) = open_lock(&path) {
             file.lock_shared()
                 .map_err(CacheError::new("take the lock", &path))?;
             let _ = self.in_use.set(file); // another thread may have been quicker
@@ -190,7 +190,7 @@ impl Cache {
 
     fn lock_file(&self, name: &str) -> Result<(PathBuf, File), CacheError> {
         let path = self.directory(LOCKS)?.join(name);
-        let file = File::create(&path).map_err(CacheError::new("make the lock", &path))?;
+        let file = open_lock(&path).map_err(CacheError::new("make the lock", &path))?;
         Ok((path, file))
     }
 
@@ -299,13 +299,21 @@ pub(crate) fn note_use(entry: &Path) {
     }
 }
 
-/// A file that is there, or an empty one. Nobody else may write to it.
-fn open_or_make(path: &Path) -> io::Result<File> {
-    File::open(path).or_else(|_| {
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false).mode(0o644);
-        options.open(path)
-    })
+/// Opens a lock, or any other file whose time counts and not its text, and makes it if it is not there. Nobody else may
+/// write to it.
+///
+/// NFS shares a lock only if the file is open for reading, and gives it to one alone only if it is open for writing
+/// (flock(2)). Somebody else's may only be open for reading.
+///
+/// # Errors
+/// When it can be neither opened nor made.
+pub fn open_lock(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    options.mode(0o644);
+    options
+        .open(path)
+        .or_else(|error| File::open(path).map_err(|_| error))
 }
 
 /// Refuses an entry that somebody else may write to.
@@ -436,4 +444,20 @@ pub fn fill(
     file.write_all(contents)?;
     dress(file)?;
     file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{OFlags, fcntl_getfl};
+
+    #[test]
+    fn a_lock_can_be_shared_and_taken_alone_on_nfs_too() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("lock");
+        for state in ["new", "there already"] {
+            let flags = fcntl_getfl(open_lock(&path).unwrap()).unwrap();
+            assert!(flags.contains(OFlags::RDWR), "{state}");
+        }
+    }
 }

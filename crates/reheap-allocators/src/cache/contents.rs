@@ -146,7 +146,7 @@ impl Cache {
         let Some(_lock) = self.lock_alone()? else {
             return Ok(());
         };
-        super::open_or_make(&latest)
+        super::open_lock(&latest)
             .and_then(|file| file.set_modified(SystemTime::now()))
             .map_err(CacheError::new("write", &latest))?;
         let is_old = |entry: &Entry| entry.kind != TOOLS && !is_younger(entry.last_used, KEPT);
@@ -156,7 +156,7 @@ impl Cache {
     /// The lock that all users of the cache share, for one that must be alone. `None` if it is not.
     fn lock_alone(&self) -> Result<Option<File>, CacheError> {
         let path = self.lock_of_users();
-        let file = super::open_or_make(&path).map_err(CacheError::new("make the lock", &path))?;
+        let file = super::open_lock(&path).map_err(CacheError::new("make the lock", &path))?;
         match file.try_lock() {
             Ok(()) => Ok(Some(file)),
             Err(TryLockError::WouldBlock) => Ok(None),

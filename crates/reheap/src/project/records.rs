@@ -10,7 +10,7 @@ use super::rust_heap::RustHeap;
 use super::stack;
 use crate::ui::Failure;
 use anyhow::Context as _;
-use reheap_allocators::cache::{sha256, write_by_rename};
+use reheap_allocators::cache::{open_lock, sha256, write_by_rename};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -254,7 +254,7 @@ fn lock(records: &Path) -> anyhow::Result<Option<File>> {
 fn lock_by(records: &Path, lock: fn(&File) -> io::Result<()>) -> anyhow::Result<File> {
     let path = records.join("lock");
     let cannot = || format!("cannot lock `{}`", path.display());
-    let file = File::create(&path).with_context(cannot)?;
+    let file = open_lock(&path).with_context(cannot)?;
     lock(&file).with_context(cannot)?;
     Ok(file)
 }
