@@ -32,6 +32,7 @@ use oci_client::token_cache::{RegistryToken, RegistryTokenType};
 use oci_client::{Client, RegistryOperation};
 use patience::TRIES;
 use plan::Plan;
+use reqwest::Method;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -321,7 +322,9 @@ impl<'a> Session<'a> {
         what: &str,
         mut attempt: impl AsyncFnMut() -> Result<T, Trouble>,
     ) -> Result<T, RegistryError> {
-        for tries in 1.. {
+        let mut tries = 1;
+        let mut is_renewed = false;
+        loop {
             let error = match attempt().await {
                 Ok(result) => return Ok(result),
                 Err(Trouble::Ours(error)) => return Err(error),
@@ -329,16 +332,31 @@ impl<'a> Session<'a> {
             };
             match self.explained(&error, what) {
                 RegistryError::Busy { code } if tries < TRIES => {
-                    self.wait(tries, &error, code).await?
+                    self.wait(tries, &error, code).await?;
+                    tries += 1;
+                    is_renewed = false; // a token may have ended meanwhile
                 }
-                RegistryError::Unauthorized { .. } if tries == 1 && self.has_token() => {
-                    let renewed = self.authorize().await;
-                    renewed.map_err(|error| self.explained(&error, "login"))?;
+                RegistryError::Unauthorized { .. } if !is_renewed && self.renew(&error).await? => {
+                    is_renewed = true;
                 }
                 trouble => return Err(trouble),
             }
         }
-        unreachable!("the last try returns")
+    }
+
+    /// Shows the registry again who asks, which refused a request: a token may have ended, or it tells only now that it
+    /// wants a login. Whether that changes anything.
+    async fn renew(&self, error: &OciDistributionError) -> Result<bool, RegistryError> {
+        if matches!(*self.auth.borrow(), RegistryAuth::Basic(..)) {
+            return Ok(false);
+        }
+        let refused = match self.operation {
+            RegistryOperation::Push => Some(self.direct.upload(&self.reference.0)),
+            RegistryOperation::Pull => address(error).map(|url| (Method::HEAD, url)),
+        };
+        let renewed = self.authorize(refused).await;
+        renewed.map_err(|error| self.explained(&error, "login"))?;
+        Ok(!matches!(*self.auth.borrow(), RegistryAuth::Anonymous))
     }
 
     /// Waits before the next try, unless the registry wants to have longer peace than anybody waits.
@@ -364,12 +382,15 @@ impl<'a> Session<'a> {
     }
 
     async fn log_in(&self) -> Result<(), RegistryError> {
-        self.patiently("login", async || Ok(self.authorize().await?))
+        self.patiently("login", async || Ok(self.authorize(None).await?))
             .await
     }
 
-    /// Shows the registry who asks.
-    async fn authorize(&self) -> Result<(), OciDistributionError> {
+    /// Shows the registry who asks, as it wants it, or as it wants it for a request that it refused.
+    async fn authorize(
+        &self,
+        refused: Option<(Method, String)>,
+    ) -> Result<(), OciDistributionError> {
         use RegistryOperation::{Pull, Push};
         let reference = &self.reference.0;
         let rights = match self.operation {
@@ -377,7 +398,7 @@ impl<'a> Session<'a> {
             Push => "pull,push",
         };
         let scope = format!("repository:{}:{rights}", reference.repository());
-        let auth = self.direct.authorize(self.login, &scope).await?;
+        let auth = self.direct.authorize(self.login, &scope, refused).await?;
         let token = match auth.clone() {
             RegistryAuth::Anonymous => None,
             RegistryAuth::Basic(user, password) => Some(RegistryTokenType::Basic(user, password)),
@@ -395,11 +416,6 @@ impl<'a> Session<'a> {
         }
         self.auth.replace(auth);
         Ok(())
-    }
-
-    /// Whether it sends a token, which does not live for ever.
-    fn has_token(&self) -> bool {
-        matches!(*self.auth.borrow(), RegistryAuth::Bearer(_))
     }
 
     async fn pull(&self, wanted: Wanted<'_>) -> Result<StoredImage, RegistryError> {
@@ -679,7 +695,9 @@ impl From<RegistryError> for Trouble {
 fn address(error: &OciDistributionError) -> Option<String> {
     use OciDistributionError as E;
     match error {
-        E::ServerError { url, .. } | E::RegistryError { url, .. } => Some(url.clone()),
+        E::ServerError { url, .. }
+        | E::RegistryError { url, .. }
+        | E::UnauthorizedError { url } => Some(url.clone()),
         E::RequestError(error) => Some(error.url()?.to_string()),
         _ => None,
     }

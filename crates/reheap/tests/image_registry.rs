@@ -187,7 +187,7 @@ impl Request {
         }
         let mut body = vec![0; length];
         reader.read_exact(&mut body).ok()?;
-        request.body = String::from_utf8(body).ok()?;
+        request.body = String::from_utf8_lossy(&body).into_owned();
         Some(request)
     }
 }
@@ -506,6 +506,95 @@ fn an_identity_token_is_exchanged_for_others_that_end() {
         "the registry refuses access to the owner of the identity token",
         "docker login",
     ]);
+}
+
+/// A registry that lets everybody in, and wants a login or a token only for what not everybody may do.
+fn open_to_all(challenge: fn(&Request) -> String, is_good: fn(&Request) -> bool) -> String {
+    let bad = Bad::new();
+    let answer = move |request: &Request| {
+        let is_upload = request.path.contains("/uploads/");
+        let is_open = request.path == "/v2/" || request.path.contains("/public/") && !is_upload;
+        match () {
+            () if request.path.starts_with("/token") => {
+                Answer::ok(json!({"token": request.authorization}).to_string())
+            }
+            () if !is_open && !is_good(request) => Answer {
+                headers: format!("WWW-Authenticate: {}\r\n", challenge(request)),
+                ..Answer::error("401 Unauthorized")
+            },
+            () if request.method == "POST" => Answer {
+                headers: format!("Location: http://{}{}1\r\n", request.host, request.path),
+                ..Answer::error("202 Accepted")
+            },
+            () if request.method == "PUT" => Answer {
+                headers: format!("Location: http://{}/there\r\n", request.host),
+                ..Answer::error("201 Created")
+            },
+            () if request.method == "HEAD" => Answer::error("404 Not Found"),
+            () => bad.answer(request),
+        }
+    };
+    serve(answer).0
+}
+
+#[test]
+fn a_login_counts_in_a_registry_that_asks_for_it_only_when_it_refuses_something() {
+    let basic = || open_to_all(|_| "Basic realm=\"x\"".to_owned(), |request| request.authorization == "Basic dXNlcjpzZWNyZXQ=");
+    let token = || {
+        open_to_all(
+            |request| format!("Bearer realm=\"http://{}/token\",service=\"test\"", request.host),
+            |request| request.authorization == "Bearer Basic dXNlcjpzZWNyZXQ=",
+        )
+    };
+    for host in [basic(), token()] {
+        let workshop = Workshop::new();
+        let image = |line: String| run(&mut workshop.image(&line));
+        let no_login = "the registry refuses access without a login";
+        image(format!("--remove {host}/private/app:1 -o out.tar")).ended_with(1).said(&[no_login]);
+        let auth = json!({"auths": {&host: {"auth": "dXNlcjpzZWNyZXQ="}}});
+        workshop.write("auth.json", auth.to_string());
+        image(format!("--remove {host}/private/app:1 -o out.tar"))
+            .ended_with(1)
+            .said(&["reheap has added nothing to it"]);
+        workshop.hello();
+        image(format!("hello --push {host}/public/app:1")).succeeded();
+        let auth = json!({"auths": {&host: {"auth": "dXNlcjp3cm9uZw=="}}});
+        workshop.write("auth.json", auth.to_string());
+        image(format!("--remove {host}/private/app:1 -o out.tar"))
+            .ended_with(1)
+            .said(&["refuses access to user"]);
+    }
+}
+
+#[test]
+fn a_token_that_ends_during_a_wait_is_renewed() {
+    let bad = Bad::new();
+    let mut issued = 0;
+    let mut has_waited = false;
+    let (host, _paths) = serve(move |request| {
+        if request.path.starts_with("/token") {
+            issued += 1;
+            return Answer::ok(format!("{{\"token\":\"token-{issued}\"}}"));
+        }
+        let is_of_layer = request.path.contains("/blobs/");
+        let good = if has_waited { "Bearer token-2" } else { "Bearer token-1" };
+        match () {
+            () if request.authorization != good => Answer {
+                headers: format!("WWW-Authenticate: Bearer realm=\"http://{}/token\"\r\n", request.host),
+                ..Answer::error("401 Unauthorized")
+            },
+            () if is_of_layer && !has_waited => {
+                // `HEAD` only asks how long.
+                has_waited = request.method == "HEAD";
+                Answer::error("429 Too Many Requests")
+            }
+            () => bad.answer(request),
+        }
+    });
+    let workshop = Workshop::new();
+    run(&mut workshop.image(&format!("--remove {host}/app:1 -o out.tar")))
+        .ended_with(1)
+        .said(&["reheap has added nothing to it"]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use http::header::{ACCEPT, RETRY_AFTER, WWW_AUTHENTICATE};
 use oci_client::Reference;
 use oci_client::errors::OciDistributionError;
 use oci_client::secrets::RegistryAuth;
-use reqwest::{ClientBuilder, RequestBuilder, Response, StatusCode};
+use reqwest::{ClientBuilder, Method, RequestBuilder, Response, StatusCode};
 use serde::Deserialize;
 use std::time::{Duration, SystemTime};
 
@@ -121,19 +121,36 @@ impl Direct {
         })
     }
 
-    /// What shows the registry who asks, for these rights to a repository: a token if it wants one.
+    /// The request that begins to bring a blob there.
+    pub(super) fn upload(&self, reference: &Reference) -> (Method, String) {
+        let url = format!(
+            "{}v2/{}/blobs/uploads/",
+            self.address,
+            reference.repository()
+        );
+        (Method::POST, url)
+    }
+
+    /// What shows the registry who asks, for these rights to a repository: a token if it wants one. Some registries let
+    /// everybody in, and say only when they refuse a request what they want for that.
     pub(super) async fn authorize(
         &self,
         login: &Login,
         scope: &str,
+        refused: Option<(Method, String)>,
     ) -> Result<RegistryAuth, OciDistributionError> {
-        let answer = self
+        let mut answer = self
             .client
             .get(format!("{}v2/", self.address))
             .send()
             .await?;
+        let refused = refused.filter(|(_, url)| url.starts_with(&self.address));
+        if let (true, Some((method, url))) = (answer.status().is_success(), refused) {
+            answer = self.client.request(method, url).send().await?;
+        } else if answer.status() != StatusCode::UNAUTHORIZED {
+            answer = answer.error_for_status()?;
+        }
         if answer.status() != StatusCode::UNAUTHORIZED {
-            answer.error_for_status()?;
             return Ok(RegistryAuth::Anonymous);
         }
         let challenges = answer.headers().get_all(WWW_AUTHENTICATE).iter();
