@@ -119,9 +119,17 @@ pub enum ReadError {
         /// What there is.
         there: Vec<String>,
     },
-    /// There are several images for one platform.
-    #[error("there are {0} images in it")]
-    SeveralImages(usize),
+    /// There are several images for one platform: `:TAG` or `@DIGEST` of each.
+    #[error("there are {} images in it", .0.len())]
+    SeveralImages(Vec<String>),
+    /// There is none of that name.
+    #[error("there is no image `{}` in it, but {}", .wanted.escape_debug(), names(.there))]
+    NoSuchImage {
+        /// What was asked for.
+        wanted: String,
+        /// What there is: `:TAG` or `@DIGEST` of each.
+        there: Vec<String>,
+    },
     /// The format before 2016.
     #[error("its manifest has the old format, schema 1")]
     Schema1,
@@ -160,6 +168,19 @@ pub enum ReadError {
     /// The kernel would give up, too.
     #[error("the links of `{0}` lead in a circle")]
     LinkLoop(String),
+}
+
+/// The first of them.
+fn names(there: &[String]) -> String {
+    const SHOWN_MAX: usize = 8;
+    let names = there.iter().take(SHOWN_MAX);
+    let names = names.map(|name| format!("`{}`", name[1..].escape_debug()));
+    let names = names.collect::<Vec<_>>().join(", ");
+    match there.len() {
+        0 => "none with a name".to_owned(),
+        count if count > SHOWN_MAX => format!("{names}, …"),
+        _ => names,
+    }
 }
 
 impl From<io::Error> for ReadError {

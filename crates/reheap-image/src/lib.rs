@@ -21,6 +21,7 @@ mod compression;
 pub mod destination;
 pub mod docker;
 mod error;
+mod index;
 pub mod layer;
 mod members;
 pub mod oci;

@@ -5,15 +5,17 @@
 //! only by their digest or by their name within the archive. Layers stay where they are, and `tree.rs` reads them
 //! in pieces.
 
-use crate::Platform;
 use crate::blob::{Blob, Region};
 pub use crate::error::ReadError;
+use crate::index::{CONFIGURATIONS, is_artifact};
+pub(crate) use crate::index::{Descriptor, Index, choose};
+pub use crate::index::{Location, Selected, Wanted};
 use crate::store::{SMALL_BYTES_MAX, Store};
 use crate::workplace::Workplace;
 use oci_spec::image::{Digest, MediaType};
 use serde::Deserialize;
 use serde_json::Value;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::str::FromStr as _;
 
@@ -21,17 +23,6 @@ use std::str::FromStr as _;
 const INDEXES_MAX: usize = 4;
 /// More than any engine runs, and few enough for the open files that a process may have.
 const LAYERS_MAX: usize = 500;
-
-/// Which image of several.
-#[derive(Debug, Clone, Copy)]
-pub enum Wanted<'a> {
-    /// The one for this machine, or else the first.
-    First,
-    /// The one for this machine, or the only one.
-    TheOnly,
-    /// The one for a platform.
-    For(&'a Platform),
-}
 
 /// A layer as it is stored.
 #[derive(Debug, Clone)]
@@ -105,58 +96,15 @@ pub fn is_image(path: &Path) -> bool {
 /// # Errors
 /// When it is damaged, or there is none that fits.
 pub fn open(
-    path: &Path,
+    location: &Location,
     wanted: Wanted<'_>,
     workplace: &Workplace<'_>,
 ) -> Result<StoredImage, ReadError> {
-    let store = Store::open(path, workplace)?;
+    let store = Store::open(&location.path, workplace)?;
+    let selected = location.selected.as_ref();
     match store.has("index.json") {
-        true => open_layout(&store, wanted),
-        false => open_docker(&store, wanted),
-    }
-}
-
-#[derive(Debug, Deserialize)]
-pub(crate) struct Index {
-    pub(crate) manifests: Vec<Descriptor>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Descriptor {
-    #[serde(default)]
-    pub(crate) media_type: String,
-    pub(crate) digest: String,
-    #[serde(default)]
-    pub(crate) size: u64,
-    platform: Option<NamedPlatform>,
-    #[serde(default)]
-    annotations: Option<BTreeMap<String, String>>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-struct NamedPlatform {
-    architecture: String,
-    os: String,
-    variant: Option<String>,
-}
-
-impl NamedPlatform {
-    fn is_for(&self, platform: &Platform) -> bool {
-        let variant = &platform.variant;
-        self.os == "linux"
-            && self.architecture == platform.architecture
-            && (variant.is_none() || self.variant == *variant)
-    }
-
-    fn shown(&self) -> String {
-        let variant = self.variant.iter().map(|variant| format!("/{variant}"));
-        format!(
-            "{}/{}{}",
-            self.os,
-            self.architecture,
-            variant.collect::<String>()
-        )
+        true => open_layout(&store, selected, wanted),
+        false => open_docker(&store, selected, wanted),
     }
 }
 
@@ -199,69 +147,16 @@ pub(crate) fn document(bytes: &[u8]) -> Result<(Document, String), ReadError> {
     Ok((Document::Image(parts), said))
 }
 
-/// An image of several in an index.
-pub(crate) struct Chosen {
-    pub(crate) descriptor: Descriptor,
-    /// For which other platforms there are images beside it.
-    pub(crate) others: Vec<String>,
-}
-
-/// Chooses by platform. Attestations are listed like images, and say that they are for "unknown".
-pub(crate) fn choose(index: &Index, wanted: Wanted<'_>) -> Result<Chosen, ReadError> {
-    let is_an_image = |descriptor: &&Descriptor| {
-        let platform = descriptor.platform.as_ref();
-        platform.is_none_or(|platform| platform.os != "unknown")
+fn open_layout(
+    store: &Store,
+    selected: Option<&Selected>,
+    wanted: Wanted<'_>,
+) -> Result<StoredImage, ReadError> {
+    let all: Index = json(&store.read_small("index.json")?, "index")?;
+    let mut index = match selected {
+        Some(selected) => all.selected(selected)?,
+        None => without_artifacts(all, store),
     };
-    // One image may have several names.
-    let mut digests = HashSet::new();
-    let mut images: Vec<&Descriptor> = index.manifests.iter().filter(is_an_image).collect();
-    images.retain(|image| digests.insert(&image.digest));
-    let shown = |descriptor: &&Descriptor| match &descriptor.platform {
-        Some(platform) => platform.shown(),
-        None => "an unnamed platform".to_owned(),
-    };
-    let fitting = |platform: &Platform| -> Vec<&Descriptor> {
-        let is_for = |of: &&&Descriptor| {
-            let of = of.platform.as_ref();
-            of.is_some_and(|of| of.is_for(platform))
-        };
-        images.iter().filter(is_for).copied().collect()
-    };
-    let candidates = match wanted {
-        Wanted::For(platform) => match fitting(platform) {
-            // It may be the platform all the same: its configuration tells.
-            none if none.is_empty() && images.len() == 1 && images[0].platform.is_none() => {
-                images.clone()
-            }
-            fitting => fitting,
-        },
-        Wanted::First | Wanted::TheOnly => match fitting(&Platform::of_this_machine()) {
-            none if none.is_empty() => images.clone(),
-            fitting => fitting,
-        },
-    };
-    let chosen = match (candidates.first(), wanted) {
-        (None, Wanted::For(platform)) if !images.is_empty() => {
-            return Err(ReadError::OtherPlatform {
-                wanted: platform.to_string(),
-                there: images.iter().map(shown).collect(),
-            });
-        }
-        (None, _) => return Err(ReadError::NoPlatform),
-        (Some(_), Wanted::For(_) | Wanted::TheOnly) if candidates.len() > 1 => {
-            return Err(ReadError::SeveralImages(candidates.len()));
-        }
-        (Some(first), _) => (*first).clone(),
-    };
-    let others = images.iter().filter(|other| other.digest != chosen.digest);
-    Ok(Chosen {
-        others: others.map(shown).collect(),
-        descriptor: chosen,
-    })
-}
-
-fn open_layout(store: &Store, wanted: Wanted<'_>) -> Result<StoredImage, ReadError> {
-    let mut index: Index = json(&store.read_small("index.json")?, "index")?;
     let mut annotations = BTreeMap::new();
     let mut others = Vec::new();
     for _ in 0..INDEXES_MAX {
@@ -294,12 +189,12 @@ fn open_layout(store: &Store, wanted: Wanted<'_>) -> Result<StoredImage, ReadErr
                 false => Form::Oci,
             },
             manifest: Some(Manifest { media_type, blob }),
-            configuration,
             layers: layers.collect::<Result<_, _>>()?,
             names: match store.has("manifest.json") {
-                true => docker_image(store)?.repo_tags.unwrap_or_default(),
+                true => docker_names(store, configuration.hash())?,
                 false => Vec::new(),
             },
+            configuration,
             annotations,
             others,
         };
@@ -307,6 +202,20 @@ fn open_layout(store: &Store, wanted: Wanted<'_>) -> Result<StoredImage, ReadErr
         return Ok(image);
     }
     Err(ReadError::LinkLoop("index.json".to_owned()))
+}
+
+/// Leaves out what belongs to an image and is none, unless nothing else is there. Only its manifest tells for certain.
+fn without_artifacts(all: Index, store: &Store) -> Index {
+    let is_image = |descriptor: &&Descriptor| {
+        let manifest = blob_path(&descriptor.digest).and_then(|path| store.read_small(&path));
+        let manifest = manifest.and_then(|bytes| json::<Value>(&bytes, "manifest"));
+        !manifest.is_ok_and(|manifest| is_artifact(&manifest))
+    };
+    let manifests: Vec<Descriptor> = all.manifests.iter().filter(is_image).cloned().collect();
+    match manifests.is_empty() {
+        true => all,
+        false => Index { manifests },
+    }
 }
 
 /// A layer of a manifest, whose bytes are there.
@@ -337,18 +246,57 @@ struct DockerImage {
     repo_tags: Option<Vec<String>>,
 }
 
-fn docker_image(store: &Store) -> Result<DockerImage, ReadError> {
-    let images: Vec<DockerImage> = json(&store.read_small("manifest.json")?, "manifest")?;
-    let first = images.into_iter().next();
-    first.ok_or_else(|| ReadError::Missing("an image".to_owned()))
+impl DockerImage {
+    fn names(&self) -> impl Iterator<Item = &String> {
+        self.repo_tags.iter().flatten()
+    }
 }
 
-fn open_docker(store: &Store, wanted: Wanted<'_>) -> Result<StoredImage, ReadError> {
-    let images: Vec<DockerImage> = json(&store.read_small("manifest.json")?, "manifest")?;
-    if images.len() > 1 && !matches!(wanted, Wanted::First) {
-        return Err(ReadError::SeveralImages(images.len()));
+/// The image of that name, or the first.
+fn docker_image(store: &Store, selected: Option<&Selected>) -> Result<DockerImage, ReadError> {
+    let images = docker_images(store)?;
+    let all = images.iter().flat_map(DockerImage::names);
+    let there = all.map(|name| format!(":{name}")).collect();
+    let mut images = images.into_iter();
+    match selected {
+        None => {
+            let first = images.next();
+            first.ok_or_else(|| ReadError::Missing("an image".to_owned()))
+        }
+        Some(selected) => {
+            let is_it = |image: &DockerImage| image.names().any(|name| selected.is_called(name));
+            let (Selected::Name(wanted) | Selected::Digest(wanted)) = selected;
+            images.find(is_it).ok_or_else(|| ReadError::NoSuchImage {
+                wanted: wanted.clone(),
+                there,
+            })
+        }
     }
-    let image = docker_image(store)?;
+}
+
+/// What `docker save` calls the image with this configuration.
+fn docker_names(store: &Store, configuration: &str) -> Result<Vec<String>, ReadError> {
+    let mut images = docker_images(store)?.into_iter();
+    let image = images.find(|image| image.config.contains(configuration));
+    Ok(image.and_then(|image| image.repo_tags).unwrap_or_default())
+}
+
+fn docker_images(store: &Store) -> Result<Vec<DockerImage>, ReadError> {
+    json(&store.read_small("manifest.json")?, "manifest")
+}
+
+fn open_docker(
+    store: &Store,
+    selected: Option<&Selected>,
+    wanted: Wanted<'_>,
+) -> Result<StoredImage, ReadError> {
+    let images = docker_images(store)?;
+    if images.len() > 1 && selected.is_none() && !matches!(wanted, Wanted::First) {
+        let names = images.iter().map(|image| image.names().next());
+        let names = names.map(|name| format!(":{}", name.map_or("<no name>", String::as_str)));
+        return Err(ReadError::SeveralImages(names.collect()));
+    }
+    let image = docker_image(store, selected)?;
     let layers = image.layers.iter().map(|name| {
         Ok(StoredLayer {
             media_type: None,
@@ -417,10 +365,6 @@ pub(crate) fn finish(image: &mut StoredImage, wanted: Wanted<'_>) -> Result<(), 
 
 /// Refuses what reheap would only pass on without knowing what it is.
 pub(crate) fn check_types(parts: &ImageParts) -> Result<(), ReadError> {
-    const CONFIGURATIONS: [&str; 2] = [
-        "application/vnd.oci.image.config.v1+json",
-        "application/vnd.docker.container.image.v1+json",
-    ];
     const LAYERS: [&str; 8] = [
         "application/vnd.oci.image.layer.v1.tar",
         "application/vnd.oci.image.layer.v1.tar+gzip",

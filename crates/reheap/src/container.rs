@@ -20,7 +20,7 @@ use reheap_elf::identify::{Identity, Kind, LibcName};
 use reheap_elf::source::Source as _;
 use reheap_image::Workplace;
 use reheap_image::added;
-use reheap_image::read::{self, ReadError, Wanted};
+use reheap_image::read::{ReadError, StoredImage};
 use reheap_image::tree::{Found, Tree};
 use scripts::Script;
 use serde_json::Value;
@@ -31,7 +31,6 @@ use std::sync::atomic::AtomicBool;
 
 pub(crate) use environment::Environment;
 pub(crate) use loader::Loader;
-pub(crate) use reheap_image::read::is_image;
 
 /// What a shell searches if an image sets no PATH (OCI runtimes agree with Docker on it).
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -108,21 +107,21 @@ impl Preloaded {
     }
 }
 
-/// Looks at what is in the image at a path.
+/// Looks at what is in an image.
 ///
 /// # Errors
-/// Those of `look`, and [`ContainerError`] when the image cannot be read.
+/// Those of `find` and `look`, and [`ContainerError`] when the image cannot be read.
 pub(crate) fn look_into<T, E: From<ContainerError>>(
-    path: &Path,
+    find: impl FnOnce(&Workplace<'_>) -> Result<StoredImage, E>,
     look: impl FnOnce(&Contents<'_>) -> Result<T, E>,
 ) -> Result<T, E> {
     let never = AtomicBool::new(false);
     let workplace = Workplace::new(None, &never);
-    let read = || -> Result<_, ContainerError> {
-        let image = read::open(path, Wanted::First, &workplace)?;
+    let image = find(&workplace)?;
+    let read = || -> Result<_, ReadError> {
         Ok((Tree::read(&image.layers, &workplace)?, image.settings()?))
     };
-    let (tree, settings) = read()?;
+    let (tree, settings) = read().map_err(ContainerError::from)?;
     look(&Contents::new(&tree, &settings, &workplace))
 }
 
@@ -440,6 +439,7 @@ impl<'a> Contents<'a> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use reheap_image::read::{self, Location, Wanted};
     use serde_json::json;
 
     /// A saved image with a layer, a link and a script in it.
@@ -474,7 +474,11 @@ mod tests {
     fn entry_point_in(bytes: &[u8]) -> Result<EntryPoint, ContainerError> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), bytes).unwrap();
-        look_into(file.path(), |contents| contents.entry_point())
+        let find = |workplace: &Workplace<'_>| {
+            let location = Location::new(file.path());
+            Ok(read::open(&location, Wanted::First, workplace)?)
+        };
+        look_into(find, |contents| contents.entry_point())
     }
 
     #[test]

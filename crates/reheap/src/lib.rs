@@ -32,6 +32,7 @@ mod program;
 mod project;
 mod pulse;
 pub mod readers;
+mod remote;
 mod replaying;
 mod sys;
 mod system;

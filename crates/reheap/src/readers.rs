@@ -4,6 +4,7 @@ use crate::inspect;
 use crate::process::maps;
 use crate::program::libraries;
 use crate::program::script::{self, Line};
+use reheap_image::read::Location;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::ops::Range;
@@ -30,5 +31,5 @@ pub fn listed_libraries(cache: &[u8]) -> HashMap<String, PathBuf> {
 
 /// Whether `reheap inspect` can tell the malloc of the program in an image.
 pub fn has_a_malloc(image: &Path) -> bool {
-    inspect::image::inspect(image, String::new()).is_ok()
+    inspect::image::inspect(&Location::new(image), String::new()).is_ok()
 }

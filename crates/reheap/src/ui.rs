@@ -68,15 +68,23 @@ impl Failure {
 
 /// Prints an error in the one way that errors are printed, and gives the exit code for it.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
-    let failure = error
-        .chain()
-        .find_map(|cause| cause.downcast_ref::<Failure>());
+    let failure = failure_in(error);
     let mut text = shortened(&format!("reheap: {error:#}\n"));
-    if let Some(hint) = failure.and_then(|f| f.hint.as_ref()) {
+    if let Some(hint) = hint_of(error) {
         text.push_str(&format!("\nhint: {hint}\n"));
     }
     to_stderr(&text);
     ExitCode::from(failure.map_or(exit::FAILED, |f| f.code))
+}
+
+fn failure_in(error: &anyhow::Error) -> Option<&Failure> {
+    let mut causes = error.chain();
+    causes.find_map(|cause| cause.downcast_ref::<Failure>())
+}
+
+/// What to do about an error.
+pub(crate) fn hint_of(error: &anyhow::Error) -> Option<&str> {
+    failure_in(error)?.hint.as_deref()
 }
 
 /// An error without its middle, if that is long. A compiler or a linker may have said megabytes: what failed is at the

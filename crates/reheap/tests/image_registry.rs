@@ -539,10 +539,20 @@ fn open_to_all(challenge: fn(&Request) -> String, is_good: fn(&Request) -> bool)
 
 #[test]
 fn a_login_counts_in_a_registry_that_asks_for_it_only_when_it_refuses_something() {
-    let basic = || open_to_all(|_| "Basic realm=\"x\"".to_owned(), |request| request.authorization == "Basic dXNlcjpzZWNyZXQ=");
+    let basic = || {
+        open_to_all(
+            |_| "Basic realm=\"x\"".to_owned(),
+            |request| request.authorization == "Basic dXNlcjpzZWNyZXQ=",
+        )
+    };
     let token = || {
         open_to_all(
-            |request| format!("Bearer realm=\"http://{}/token\",service=\"test\"", request.host),
+            |request| {
+                format!(
+                    "Bearer realm=\"http://{}/token\",service=\"test\"",
+                    request.host
+                )
+            },
             |request| request.authorization == "Bearer Basic dXNlcjpzZWNyZXQ=",
         )
     };
@@ -550,7 +560,9 @@ fn a_login_counts_in_a_registry_that_asks_for_it_only_when_it_refuses_something(
         let workshop = Workshop::new();
         let image = |line: String| run(&mut workshop.image(&line));
         let no_login = "the registry refuses access without a login";
-        image(format!("--remove {host}/private/app:1 -o out.tar")).ended_with(1).said(&[no_login]);
+        image(format!("--remove {host}/private/app:1 -o out.tar"))
+            .ended_with(1)
+            .said(&[no_login]);
         let auth = json!({"auths": {&host: {"auth": "dXNlcjpzZWNyZXQ="}}});
         workshop.write("auth.json", auth.to_string());
         image(format!("--remove {host}/private/app:1 -o out.tar"))
@@ -577,10 +589,17 @@ fn a_token_that_ends_during_a_wait_is_renewed() {
             return Answer::ok(format!("{{\"token\":\"token-{issued}\"}}"));
         }
         let is_of_layer = request.path.contains("/blobs/");
-        let good = if has_waited { "Bearer token-2" } else { "Bearer token-1" };
+        let good = if has_waited {
+            "Bearer token-2"
+        } else {
+            "Bearer token-1"
+        };
         match () {
             () if request.authorization != good => Answer {
-                headers: format!("WWW-Authenticate: Bearer realm=\"http://{}/token\"\r\n", request.host),
+                headers: format!(
+                    "WWW-Authenticate: Bearer realm=\"http://{}/token\"\r\n",
+                    request.host
+                ),
                 ..Answer::error("401 Unauthorized")
             },
             () if is_of_layer && !has_waited => {

@@ -4,7 +4,7 @@ use reheap_image::Workplace;
 use reheap_image::added::{Addition, Checked};
 use reheap_image::blob::Blob;
 use reheap_image::layer::{Compression, Entry};
-use reheap_image::read::{self, Wanted};
+use reheap_image::read::{self, Location, Wanted};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -65,7 +65,7 @@ fn look_at(path: &Path) {
     let _ = reheap_cli::readers::has_a_malloc(path);
     let never = AtomicBool::new(false);
     let workplace = Workplace::new(None, &never);
-    let image = read::open(path, Wanted::TheOnly, &workplace);
+    let image = read::open(&Location::new(path), Wanted::TheOnly, &workplace);
     let Ok(image) = image.and_then(|image| Checked::new(image, &workplace)) else {
         return;
     };

@@ -30,7 +30,7 @@ impl Plan {
             return Err(ReadError::Missing("an index".to_owned()));
         };
         let [only] = index.manifests.as_slice() else {
-            return Err(ReadError::SeveralImages(index.manifests.len()));
+            return Err(ReadError::Missing("a single image".to_owned()));
         };
         let top = of_digest(&only.digest)?;
         let mut manifests = Vec::new();

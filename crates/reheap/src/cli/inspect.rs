@@ -28,7 +28,8 @@ Examples:
   reheap inspect --expect mimalloc=3 target/release/app
   reheap inspect --json image.tar target/x86_64-unknown-linux-musl/release/app")]
 pub(crate) struct Arguments {
-    /// A program, shared library, object, archive, container image, or process ID
+    /// A program, shared library, object, archive, process ID, or container image: a file, a directory, docker://NAME:TAG or
+    /// oci:DIR:TAG
     #[arg(value_name = "FILE|PID", required_unless_present = "all_pids")]
     subjects: Vec<PathBuf>,
     /// Look at every process that you may look at
@@ -178,6 +179,9 @@ impl<Out: Write, Errors: Write> Printer<'_, Out, Errors> {
         if let Err(error) = result {
             let reason = ui::printable(error.to_string());
             writeln!(self.errors, "reheap: cannot inspect `{subject}`: {reason}")?;
+            if let Some(hint) = error.hint(subject) {
+                writeln!(self.errors, "\nhint: {hint}")?;
+            }
         }
         let is_first = self.printed == 0;
         let report = result.as_ref().ok();

@@ -34,6 +34,8 @@ pub(crate) enum FileError {
     },
     #[error(transparent)]
     Container(#[from] ContainerError),
+    #[error("{0:#}")]
+    Registry(anyhow::Error),
 }
 
 /// Opens a program, library, object or archive.

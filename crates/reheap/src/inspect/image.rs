@@ -7,12 +7,38 @@ use super::hardening::identify;
 use super::preload::{Passing, Preload, State};
 use super::report::Report;
 use crate::container::{self, ContainerError, Contents, EntryPoint, Loader, Preloaded};
+use crate::remote::{self, Remote};
 use reheap_elf::identify::{FoundAllocator, Identity, Kind, LibcName, MallocVerdict, Provider};
-use std::path::{Path, PathBuf};
+use reheap_image::Workplace;
+use reheap_image::read::{self, Location, StoredImage, Wanted};
+use std::path::PathBuf;
 
-/// Looks at the program that an image starts.
-pub(crate) fn inspect(path: &Path, file: String) -> Result<Report, FileError> {
-    container::look_into(path, |contents| {
+/// Looks at the program that an image in a file or a directory starts.
+pub(crate) fn inspect(location: &Location, file: String) -> Result<Report, FileError> {
+    let find = |workplace: &Workplace<'_>| {
+        let image = read::open(location, Wanted::First, workplace);
+        Ok(image.map_err(ContainerError::from)?)
+    };
+    inspect_found(find, file)
+}
+
+/// Looks at the program that an image in a registry starts.
+pub(crate) fn inspect_remote(name: &str) -> Result<Report, FileError> {
+    let find = |workplace: &Workplace<'_>| {
+        let pull = || {
+            let remote = Remote::new(name.parse()?, false)?;
+            remote::pull(&remote, Wanted::First, workplace)
+        };
+        pull().map_err(FileError::Registry)
+    };
+    inspect_found(find, name.to_owned())
+}
+
+fn inspect_found(
+    find: impl FnOnce(&Workplace<'_>) -> Result<StoredImage, FileError>,
+    file: String,
+) -> Result<Report, FileError> {
+    container::look_into(find, |contents| {
         let program = contents.main_program()?;
         let mut identity = identify(&program.file).map_err(|error| FileError::EntryPoint {
             path: program.path.clone(),

@@ -13,10 +13,12 @@ mod report;
 mod running;
 mod text;
 
-use crate::container;
 use crate::process::ProcessError;
+use crate::remote;
+use crate::ui;
 use file::FileError;
 pub(crate) use file::open;
+use reheap_image::read::{self, Location};
 use std::path::Path;
 
 pub(crate) use expect::{Expected, Judgement};
@@ -32,6 +34,21 @@ pub(crate) enum InspectError {
     File(#[from] FileError),
     #[error(transparent)]
     Process(#[from] InspectProcessError),
+}
+
+impl InspectError {
+    /// What to do about it.
+    pub(crate) fn hint(&self, subject: &str) -> Option<String> {
+        match self {
+            Self::File(FileError::NoSuchFile) => {
+                let is_name = remote::named(subject).is_ok_and(|name| name.is_some());
+                is_name
+                    .then(|| format!("an image in a registry: reheap inspect docker://{subject}"))
+            }
+            Self::File(FileError::Registry(error)) => ui::hint_of(error).map(str::to_owned),
+            _ => None,
+        }
+    }
 }
 
 /// Looks at one running process.
@@ -56,8 +73,12 @@ pub(crate) fn subject(subject: &Path, files: &Files) -> Result<Report, InspectEr
 
 fn inspect_file(path: &Path) -> Result<Report, FileError> {
     let file = path.to_string_lossy().into_owned();
-    if container::is_image(path) {
-        return image::inspect(path, file);
+    if file.starts_with("docker://") {
+        return image::inspect_remote(&file);
+    }
+    let location = Location::new(path);
+    if read::is_image(&location.path) {
+        return image::inspect(&location, file);
     }
     let opened = file::open(path)?;
     Ok(Report::File {

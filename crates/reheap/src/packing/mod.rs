@@ -10,7 +10,6 @@ mod libraries;
 pub(crate) mod options;
 pub(crate) mod place;
 pub(crate) mod programs;
-mod remote;
 mod report;
 mod source;
 

@@ -4,8 +4,8 @@
 //! got once, others may have pulled.
 
 use super::explained;
-use super::remote::{self, Remote};
 use crate::output;
+use crate::remote::{self, Remote};
 use crate::ui::Failure;
 use anyhow::Context as _;
 use reheap_image::destination::Destination;

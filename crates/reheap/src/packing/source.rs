@@ -1,13 +1,13 @@
 //! The image that another one is made from: a file, a directory, or a name in a registry.
 
 use super::explained;
-use super::remote::{self, Remote};
 use crate::container::ContainerError;
 use crate::interrupt;
 use crate::pulse;
-use crate::ui::Failure;
+use crate::remote::{self, Remote};
+use crate::ui::{self, Failure};
 use reheap_image::added::Checked;
-use reheap_image::read::{self, ReadError, Wanted};
+use reheap_image::read::{self, Location, ReadError, Wanted};
 use reheap_image::{Platform, Workplace};
 use std::path::Path;
 
@@ -27,8 +27,9 @@ impl Source<'_> {
     pub(super) fn open(&self, verb: &str, workplace: &Workplace<'_>) -> anyhow::Result<Checked> {
         let wanted = self.platform.as_ref().map_or(Wanted::TheOnly, Wanted::For);
         let shown = self.image.display().to_string();
-        let stored = if self.image.exists() {
-            read::open(self.image, wanted, workplace).map_err(|e| self.explained(verb, e))?
+        let location = Location::new(self.image);
+        let stored = if location.path.exists() {
+            read::open(&location, wanted, workplace).map_err(|e| self.explained(verb, e))?
         } else {
             let Some(reference) = remote::named(&shown)? else {
                 let text = format!("cannot {verb} `{shown}`: there is no such file");
@@ -67,15 +68,7 @@ impl Source<'_> {
                 return interrupt::failure(&text).into();
             }
             ReadError::Write(error) => return explained(error, Path::new(&self.place)),
-            ReadError::SeveralImages(_) => {
-                let forms = match self.image.is_dir() {
-                    true => format!("oci:{shown}:TAG"),
-                    false => format!("oci-archive:{shown}:TAG or docker-archive:{shown}:NAME"),
-                };
-                failure.hint(format!(
-                    "copy one of them with `skopeo copy IMAGE oci-archive:OUT.tar`, where IMAGE is {forms}"
-                ))
-            }
+            ReadError::SeveralImages(suffixes) => failure.hint(self.choices(&suffixes)),
             ReadError::OtherPlatform { .. } => failure.hint("choose one of these with --platform"),
             ReadError::Schema1 => {
                 failure.hint("copy it in a form since 2016: skopeo copy --format v2s2 …")
@@ -86,5 +79,25 @@ impl Source<'_> {
             _ => failure,
         }
         .into()
+    }
+
+    /// How to name one of several images.
+    fn choices(&self, suffixes: &[String]) -> String {
+        const SHOWN_MAX: usize = 8;
+        let path = Location::new(self.image).path;
+        let transport = match path.is_dir() {
+            true => "oci",
+            false => "oci-archive",
+        };
+        let shown = suffixes.iter().take(SHOWN_MAX);
+        let names = shown.map(|suffix| match path.exists() {
+            true if suffix[1..].contains(':') && suffix.starts_with(':') => {
+                format!("docker-archive:{}{suffix}", path.display())
+            }
+            true => format!("{transport}:{}{suffix}", path.display()),
+            false => format!("{}{suffix}", self.image.display()),
+        });
+        let names: Vec<String> = names.map(ui::printable).collect();
+        format!("name one of them: {}", names.join(", "))
     }
 }
