@@ -7,6 +7,7 @@ use crate::Part;
 use crate::error::ImageError;
 use crate::workplace::Workplace;
 use rustix::fs::{AtFlags, CWD, RenameFlags};
+use rustix::io::Errno;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};
@@ -197,17 +198,32 @@ fn write_directory(parts: &[Part], to: &Path, workplace: &Workplace<'_>) -> io::
 
 /// Puts a directory in the place of another, which then goes with the temporary one.
 fn replace(new: tempfile::TempDir, path: &Path) -> io::Result<()> {
-    match rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(_) => {
-            rustix::fs::renameat_with(CWD, new.path(), CWD, path, RenameFlags::EXCHANGE)?;
-            new.close()
-        }
-        Err(_) => {
-            fs::rename(new.path(), path)?;
-            let _ = new.keep(); // it has another name now
-            Ok(())
-        }
+    if rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).is_err() {
+        return put(new, path);
     }
+    match rustix::fs::renameat_with(CWD, new.path(), CWD, path, RenameFlags::EXCHANGE) {
+        Ok(()) => new.close(),
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => replace_in_two_steps(new, path),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// For file systems that cannot exchange two names, such as NFS and FUSE. For a moment the name is nobody's.
+fn replace_in_two_steps(new: tempfile::TempDir, path: &Path) -> io::Result<()> {
+    let aside = unfinished().tempdir_in(path.parent().unwrap_or(path))?;
+    let old = aside.path().join("old");
+    fs::rename(path, &old)?;
+    put(new, path).inspect_err(|_| {
+        // The error that is told is the one that came first.
+        let _ = fs::rename(&old, path);
+    })?;
+    aside.close()
+}
+
+fn put(new: tempfile::TempDir, path: &Path) -> io::Result<()> {
+    fs::rename(new.path(), path)?;
+    let _ = new.keep(); // it has another name now
+    Ok(())
 }
 
 #[cfg(test)]

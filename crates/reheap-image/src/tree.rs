@@ -1,8 +1,10 @@
 //! Builds the file tree that the layers of an image make together (OCI image specification, "Layer Filesystem
 //! Changeset").
 
+mod covered;
 mod reading;
 
+pub use self::covered::Covered;
 use self::reading::{Escaping, Reading};
 use crate::blob::{Hashed, Region};
 use crate::compression::{compression_of, unpacked};
@@ -96,6 +98,8 @@ struct Place {
 #[derive(Debug, Default)]
 pub struct Tree {
     layers: Vec<Region>,
+    /// What the image calls them: by their stored bytes, or by the archive in these.
+    digests: Vec<Option<Digest>>,
     /// What each layer does, the lowest first, sorted by path and then in their order.
     changes: Vec<Vec<Change>>,
     /// Two bytes of length, then the text of a link.
@@ -143,7 +147,7 @@ impl Tree {
             let stored = workplace.until_end(layer.stored.reader());
             let archive = unpacked(&layer.stored.beginning(4)?, BufReader::new(stored))?;
             tree.read_names(archive, Escaping::LeftOut)?;
-            tree.layers.push(layer.stored.clone());
+            tree.keep_layer(layer);
         }
         Ok(tree)
     }
@@ -169,7 +173,7 @@ impl Tree {
             };
             is(&layer.digest, &found.stored)?;
             is(&layer.diff_id, &found.diff_id)?;
-            tree.layers.push(layer.stored.clone());
+            tree.keep_layer(layer);
             digests.push(found);
         }
         Ok((tree, digests))
@@ -203,9 +207,16 @@ impl Tree {
         Ok(())
     }
 
+    fn keep_layer(&mut self, layer: &StoredLayer) {
+        let digest = layer.digest.as_ref().or(layer.diff_id.as_ref());
+        self.layers.push(layer.stored.clone());
+        self.digests.push(digest.cloned());
+    }
+
     /// Takes the topmost layer off.
     pub fn pop(&mut self) {
         self.layers.pop();
+        self.digests.pop();
         self.changes.pop();
     }
 

@@ -21,7 +21,7 @@ use reheap_elf::source::Source as _;
 use reheap_image::Workplace;
 use reheap_image::added;
 use reheap_image::read::{ReadError, StoredImage};
-use reheap_image::tree::{Found, Tree};
+use reheap_image::tree::{Covered, Found, Tree};
 use scripts::Script;
 use serde_json::Value;
 use starters::Started;
@@ -54,12 +54,21 @@ pub(crate) enum ContainerError {
     Io(#[from] std::io::Error),
     #[error("the image has neither an entry point nor a command")]
     NoEntryPoint,
-    #[error("the image's entry point `{0}` is not in it")]
-    NotInImage(String),
+    #[error("the image's entry point `{name}` is not in it{}", because(.covered.as_ref()))]
+    NotInImage {
+        name: String,
+        /// A link that may have led to it.
+        covered: Option<Covered>,
+    },
     #[error("its program `{0}` is neither ELF nor a script that begins with `#!`")]
     NoProgram(String),
     #[error("the image preloads more than {0} libraries")]
     TooManyPreloads(usize),
+}
+
+/// That a link is covered, as the end of a sentence about what is missing.
+pub(crate) fn because(covered: Option<&Covered>) -> String {
+    covered.map_or_else(String::new, |covered| format!(": {covered}"))
 }
 
 /// A library that an image preloads.
@@ -161,6 +170,11 @@ impl<'a> Contents<'a> {
         }
     }
 
+    /// A link that a layer covers, so that what it led to is not found.
+    pub(crate) fn covered(&self) -> Option<Covered> {
+        self.tree.covered()
+    }
+
     /// The program that the kernel executes first.
     pub(crate) fn entry_point(&self) -> Result<EntryPoint, ContainerError> {
         let command = self.command.first().ok_or(ContainerError::NoEntryPoint)?;
@@ -189,7 +203,7 @@ impl<'a> Contents<'a> {
                 Err(ContainerError::NoProgram(_)) if starters::is_shell(&program.path) => {
                     program.through.push(PathBuf::from(&started[0]));
                 }
-                Err(ContainerError::NotInImage(_)) => break,
+                Err(ContainerError::NotInImage { .. }) => break,
                 Err(error) => return Err(error),
             }
             words = started;
@@ -306,7 +320,10 @@ impl<'a> Contents<'a> {
                 return Ok(found);
             }
         }
-        Err(ContainerError::NotInImage(ui::printable(command)))
+        Err(ContainerError::NotInImage {
+            name: ui::printable(command),
+            covered: self.tree.covered(),
+        })
     }
 
     /// Where a command is, by a path that may lead through links.
@@ -506,7 +523,7 @@ mod tests {
         for command in [&command, &format!("/{command}")] {
             let found = of(command, &path);
             assert!(
-                matches!(found, Err(ContainerError::NotInImage(_))),
+                matches!(found, Err(ContainerError::NotInImage { .. })),
                 "{found:?}"
             );
         }

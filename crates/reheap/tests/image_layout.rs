@@ -1,4 +1,5 @@
-//! Several images in one place: which of them reheap takes, and how to name another.
+//! Directories and archives of images: which of several reheap takes, how to name another, and how a directory is
+//! replaced.
 
 mod common;
 
@@ -7,6 +8,7 @@ use common::{Outcome, reheap, run};
 use reheap_image::blob::Blob;
 use serde_json::{Value, json};
 use std::fs;
+use std::process::Command;
 
 /// What skopeo leaves of two images in one directory.
 fn two_images() -> Workshop {
@@ -188,4 +190,30 @@ fn what_belongs_to_an_image_is_none_to_choose_from() {
     image(&workshop, "--add mimalloc layout -o added.tar")
         .ended_with(1)
         .said(&["reheap does not know the media type `application/vnd.oci.empty.v1+json`"]);
+}
+
+#[test]
+fn a_directory_is_replaced_where_two_names_cannot_be_exchanged() {
+    let workshop = Workshop::new();
+    let source = include_str!("programs/no_exchange.c");
+    let refusing = workshop.compile("cc", "", "no-exchange", source);
+    let written = |program: &str| {
+        let mut command = Command::new(&refusing);
+        command.arg(env!("CARGO_BIN_EXE_reheap")).args([
+            "image",
+            program,
+            "--with-libraries",
+            "-o",
+            "replaced",
+        ]);
+        run(command.current_dir(workshop.directory()))
+    };
+    let names = ["no-exchange", "replaced", "source.c"];
+    for program in ["/bin/cat", "/usr/bin/env"] {
+        written(program).succeeded();
+        let entry_point = &workshop.configuration("oci:replaced")["config"]["Entrypoint"][0];
+        let name = program.rsplit('/').next().unwrap();
+        assert_eq!(*entry_point, format!("/usr/local/bin/{name}"));
+        assert_eq!(workshop.names(), names);
+    }
 }

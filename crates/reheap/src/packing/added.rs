@@ -12,7 +12,7 @@ use super::place::{Format, Place, Written};
 use super::report::{line, size};
 use super::source::Source;
 use crate::choice::Choice;
-use crate::container::Contents;
+use crate::container::{self, Contents};
 use crate::env_vars::LD_PRELOAD;
 use crate::interrupt;
 use crate::program::Obstacle;
@@ -266,7 +266,10 @@ impl<'a> Change<'a> {
         let cannot = format!("cannot {verb} `{}`", self.image.display());
         if !missing.is_empty() {
             let missing = ui::printable(missing.join(" and "));
-            let text = format!("{cannot}: it lacks {missing}, which the allocator's library needs");
+            let because = container::because(judged.covered.as_ref());
+            let text = format!(
+                "{cannot}: it lacks {missing}, which the allocator's library needs{because}"
+            );
             return Err(Failure::failed(text).into());
         }
         let Some(version) = judged.missing_version(library)? else {

@@ -10,7 +10,7 @@ use super::programs::Packable;
 use super::report::Report;
 use super::source::Source;
 use super::{Origin, Written, by_platform, recipe, say};
-use crate::container::Contents;
+use crate::container::{self, Contents};
 use crate::inspect;
 use crate::interrupt;
 use crate::program::libraries::Libraries;
@@ -125,9 +125,10 @@ fn check_libraries(program: &Packable, contents: &Contents<'_>) -> anyhow::Resul
         return Ok(());
     }
     let text = format!(
-        "cannot pack `{}`: the base lacks {}, which it needs",
+        "cannot pack `{}`: the base lacks {}, which it needs{}",
         program.file.display(),
-        ui::printable(missing.join(", "))
+        ui::printable(missing.join(", ")),
+        container::because(contents.covered().as_ref())
     );
     let hint = "choose another base, or pack its libraries with --with-libraries";
     Err(Failure::failed(text).hint(hint).into())

@@ -12,6 +12,7 @@ use reheap_elf::identify::{Identity, identify};
 use reheap_elf::linkage;
 use reheap_elf::source::Source as _;
 use reheap_image::read::ReadError;
+use reheap_image::tree::Covered;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,6 +24,8 @@ pub(super) struct Judged<'a> {
     identity: Identity,
     pub(super) target: Option<Target>,
     pub(super) obstacles: Vec<Obstacle>,
+    /// A link that a layer covers, if there is one.
+    pub(super) covered: Option<Covered>,
     loader: Loader<'a>,
 }
 
@@ -51,6 +54,7 @@ impl<'a> Judged<'a> {
             identity,
             target,
             obstacles,
+            covered: contents.covered(),
             loader,
         })
     }

@@ -16,6 +16,7 @@ pub(crate) mod image;
 pub(crate) mod mirror;
 pub(crate) mod prebuilt;
 pub(crate) mod programs;
+pub(crate) mod registry;
 pub(crate) mod suite;
 pub(crate) mod workshop;
 

@@ -10,7 +10,8 @@ use std::process::Command;
 pub(crate) const HELLO: &str =
     "#include <stdio.h>\nint main(int n, char **v) { printf(\"hello %d\\n\", n); return 0; }\n";
 
-/// A file in an image: its path, its permissions and its contents.
+/// A file in an image: its path, its permissions and its contents. With the type in its mode it may be a directory, or a
+/// link, whose contents are where it leads.
 pub(crate) type File<'a> = (&'a str, u32, Vec<u8>);
 
 /// A directory with programs and images.
@@ -145,7 +146,11 @@ impl Workshop {
         for (index, files) in layers.iter().enumerate() {
             let mut layer = tar::Builder::new(Vec::new());
             for (path, mode, contents) in *files {
-                append(&mut layer, path, *mode, contents);
+                match mode & !0o7777 {
+                    0o040_000 => layer.append_dir(path, "/").unwrap(),
+                    0o120_000 => append_link(&mut layer, path, contents),
+                    _ => append(&mut layer, path, *mode, contents),
+                }
             }
             let layer = layer.into_inner().unwrap();
             diff_ids.push(Blob::of_bytes(layer.clone()).digest().to_string());
@@ -199,6 +204,14 @@ pub(crate) fn musl_files() -> Vec<File<'static>> {
     let linker = super::image::musl_linker();
     let contents = fs::read(&linker).unwrap();
     vec![(linker.leak().trim_start_matches('/'), 0o755, contents)]
+}
+
+fn append_link(archive: &mut tar::Builder<Vec<u8>>, path: &str, target: &[u8]) {
+    let mut header = tar::Header::new_gnu();
+    header.set_entry_type(tar::EntryType::Symlink);
+    header.set_size(0);
+    let target = std::str::from_utf8(target).unwrap();
+    archive.append_link(&mut header, path, target).unwrap();
 }
 
 /// Adds a file to an archive.
