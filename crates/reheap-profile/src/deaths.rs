@@ -110,8 +110,19 @@ pub enum Stop {
 /// If this process ends, so do all of them. `look` is called in the thread that watches.
 ///
 /// # Errors
-/// When the command cannot be started or traced.
-pub fn watch(command: Command, look: &mut dyn FnMut(Stop)) -> Result<Watched, WatchError> {
+/// When the command cannot be started or traced. Then nothing of it runs any more.
+pub fn watch(command: Command, look: &mut (dyn FnMut(Stop) + Send)) -> Result<Watched, WatchError> {
+    // When a thread ends, the kernel kills what it traces (PTRACE_O_EXITKILL). Otherwise, what is stopped would stay so
+    // after an error, and whoever waits for the end of its output would wait for ever.
+    thread::scope(|scope| {
+        let tracer = thread::Builder::new().spawn_scoped(scope, || trace(command, look))?;
+        tracer
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn trace(command: Command, look: &mut dyn FnMut(Stop)) -> Result<Watched, WatchError> {
     // The thread that seizes a process has to wait for it too, and `spawn` returns only after the exec. So another
     // thread spawns.
     let (mut child, gate) = sys::hold_before_exec(command)?;

@@ -5,6 +5,8 @@ mod common;
 use common::{Link, compile, scratch_directory};
 use reheap_profile::deaths::{Death, End, Stop, WatchError, Watched, watch};
 use std::fs;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -145,6 +147,18 @@ fn a_process_may_be_killed_at_any_time_while_it_executes_programs() {
     command.args(["-c", script]).arg(again);
     let watched = watch(command, &mut |_| {}).unwrap();
     assert_eq!((watched.end, watched.deaths), (End::Exited(5), Vec::new()));
+}
+
+#[test]
+fn nothing_of_a_command_stays_stopped_when_the_watching_fails() {
+    let (mut output, writer) = io::pipe().unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-c", "true & wait; exec sleep 1000"]);
+    command.stdout(writer);
+    let watching = AssertUnwindSafe(|| watch(command, &mut |_| panic!("as a mistake would")));
+    catch_unwind(watching).unwrap_err();
+    // Every process has closed it.
+    assert_eq!(io::read_to_string(&mut output).unwrap(), "");
 }
 
 #[test]

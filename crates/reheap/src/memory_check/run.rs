@@ -134,7 +134,7 @@ impl<'a> Bench<'a> {
         environment: Vec<(OsString, OsString)>,
         complaints: &Complaints,
         time_limit: Option<Duration>,
-        before_end: &mut dyn FnMut(i32),
+        before_end: &mut (dyn FnMut(i32) + Send),
     ) -> anyhow::Result<Seen> {
         let (file, words) = self.program.route.words(self.command);
         let (reader, writer) = io::pipe().context("cannot make a pipe")?;
