@@ -1,4 +1,4 @@
-//! Looks for a compiler, and tries each candidate.
+//! Looks for a compiler. [`trial`] tries each candidate.
 //!
 //! The order is: the compiler that the user names, the system's own, cross compilers, `musl-gcc`, Zig. Native and
 //! GNU-like compilers come before Zig, because they need no rewritten flags and because the system's own packages are
@@ -8,23 +8,21 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
-mod trials;
+mod sources;
+mod trial;
 
 use super::remembered::Finding;
 use super::{
-    Archiver, Compiler, Kind, Language, Linking, NoCompiler, Purpose, REFUSES_ITSELF, Reason,
-    Rejected, Search, complaint, remembered,
+    Archiver, Compiler, Kind, Language, Linking, NoCompiler, Purpose, Reason, Rejected, Search,
+    remembered,
 };
 use crate::target::{Libc, Target};
 use crate::trust::{Distrusted, Trust};
-use reheap_elf::Class;
 use serde::{Deserialize, Serialize};
-use trials::{
-    EXTRAS, ONLY_GLIBC, ONLY_MUSL, OTHER_LIBCS, TRIAL_C, TRIAL_CXX_LIBRARY, TRIAL_CXX_OBJECT,
-    TRIAL_CXX_PROGRAM,
-};
+use sources::EXTRAS;
+use trial::{Candidate, Trial, does_not_start, without_directories};
 
 /// The variables by which the environment names a compiler for a target, whatever the language.
 pub fn variables(target: &Target) -> Vec<String> {
@@ -172,13 +170,6 @@ fn version_of_script(compiler: &Compiler, search: &Search) -> Option<String> {
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-struct Trial<'a> {
-    target: Target,
-    language: Language,
-    purpose: Purpose,
-    search: &'a Search,
-}
-
 type Pass = fn(&Trial<'_>) -> Outcome;
 
 const OF_ZIG: [Pass; 3] = [zig, zig_of_python, zig_of_tools];
@@ -187,41 +178,6 @@ enum Outcome {
     Found(Compiler),
     Rejected(Vec<Rejected>),
     RejectedForGood(Rejected),
-}
-
-/// A candidate before its trial.
-struct Candidate {
-    kind: Kind,
-    program: PathBuf,
-    arguments: Vec<OsString>,
-    /// The fixed arguments without the paths in them.
-    identity_arguments: String,
-    linking: Linking,
-}
-
-impl Candidate {
-    fn plain(kind: Kind, program: PathBuf) -> Candidate {
-        Candidate {
-            kind,
-            program,
-            arguments: Vec::new(),
-            identity_arguments: String::new(),
-            linking: Linking::Driver,
-        }
-    }
-
-    fn with_specs(kind: Kind, gcc: PathBuf, specs: PathBuf, others: Vec<OsString>) -> Candidate {
-        let identity_arguments = format!("-specs musl-gcc.specs {}", without_directories(&others));
-        let mut arguments = vec!["-specs".into(), specs.clone().into_os_string()];
-        arguments.extend(others);
-        Candidate {
-            kind,
-            program: gcc,
-            arguments,
-            identity_arguments: identity_arguments.trim_end().to_owned(),
-            linking: Linking::Specs { specs },
-        }
-    }
 }
 
 fn rejected(candidate: impl Into<String>, reason: Reason) -> Rejected {
@@ -529,63 +485,6 @@ impl Trial<'_> {
         }
     }
 
-    fn command(&self, program: &Path, kind: Kind) -> Command {
-        let mut command = Command::new(program);
-        self.search.prepare(&mut command, kind);
-        command
-    }
-
-    fn machine(&self, program: &Path) -> Result<String, Reason> {
-        let output = self
-            .command(program, Kind::NativeMusl)
-            .arg("-dumpmachine")
-            .output()
-            .map_err(does_not_start)?;
-        if !output.status.success() {
-            return Err(does_not_compile(&output));
-        }
-        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    }
-
-    /// Whether a compiler with this `-dumpmachine` is for the target's libc. Fedora's does not mention glibc at all.
-    fn is_for_libc(&self, machine: &str) -> bool {
-        match self.target.libc() {
-            Libc::Musl => machine.contains("musl"),
-            Libc::Glibc => {
-                machine.contains("linux")
-                    && !machine.contains("musl")
-                    && !machine.contains("android")
-            }
-        }
-    }
-
-    /// The GCC that a script like `musl-gcc` starts, and the specs file that it passes. `-v` prints both.
-    fn gcc_and_specs(&self, program: &Path, arguments: &[OsString]) -> Option<(PathBuf, PathBuf)> {
-        let mut command = self.command(program, Kind::MuslGcc);
-        let output = command.args(arguments).arg("-v").output().ok()?;
-        let text = String::from_utf8_lossy(&output.stderr);
-        let after = |prefix| {
-            text.lines()
-                .rev()
-                .find_map(move |line| line.strip_prefix(prefix))
-        };
-        let specs = PathBuf::from(after("Reading specs from ")?);
-        self.search.look_at(&specs);
-        // A native GCC may read a specs file of its own.
-        let of_musl = fs::read_to_string(&specs).is_ok_and(|text| text.contains("ld-musl"));
-        let gcc = self.search.program(after("COLLECT_GCC=")?)?;
-        (specs.is_absolute() && of_musl).then_some((gcc, specs))
-    }
-
-    /// What a script like `musl-gcc` starts. The script puts its `-specs` last, so reheap could not pass another one
-    /// after it.
-    fn behind_script(&self, kind: Kind, script: PathBuf) -> Candidate {
-        match self.gcc_and_specs(&script, &[]) {
-            Some((gcc, specs)) => Candidate::with_specs(kind, gcc, specs, Vec::new()),
-            None => Candidate::plain(kind, script),
-        }
-    }
-
     /// The compiler that the user decides for.
     fn only(&self, shown: &str, command: &OsStr) -> Outcome {
         let Some((program, arguments)) = split_command(command, self.search) else {
@@ -596,188 +495,4 @@ impl Trial<'_> {
             Err(reason) => Outcome::RejectedForGood(rejected(shown, reason)),
         }
     }
-
-    /// The candidate that the user names.
-    fn named(&self, program: PathBuf, arguments: Vec<OsString>) -> Candidate {
-        let kind = Kind::FromEnvironment;
-        // A script of the user's own may do more than start GCC, so reheap only looks into musl's.
-        let is_musl_gcc = std::iter::once(program.as_os_str())
-            .chain(arguments.iter().map(OsString::as_os_str))
-            .any(|word| word.as_encoded_bytes().ends_with(b"musl-gcc"));
-        if is_musl_gcc && let Some((gcc, specs)) = self.gcc_and_specs(&program, &arguments) {
-            // In `ccache musl-gcc -O2` two words are programs.
-            let is_option = |word: &&OsString| word.as_encoded_bytes().starts_with(b"-");
-            let first_option = arguments
-                .iter()
-                .position(|word| is_option(&word))
-                .unwrap_or(arguments.len());
-            return Candidate::with_specs(kind, gcc, specs, arguments[first_option..].to_vec());
-        }
-        let mut command = self.command(&program, kind);
-        let version = command.args(&arguments).arg("--version").output();
-        // Clang prints where it is installed. For Zig that is Zig's directory, even if the version is a distribution's
-        // Clang.
-        let is_zig = version
-            .is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("zig"))
-            || program.file_name() == Some(OsStr::new("zig"));
-        Candidate {
-            kind,
-            program,
-            // An argument may contain a path that differs between machines, and still determine the output.
-            identity_arguments: without_directories(&arguments),
-            arguments,
-            linking: if is_zig {
-                Linking::Zig
-            } else {
-                Linking::Driver
-            },
-        }
-    }
-
-    /// Compiles a file, and links it where programs are wanted. Only a candidate that succeeds is a compiler.
-    fn run(&self, candidate: Candidate) -> Result<Compiler, Reason> {
-        let directory = tempfile::tempdir().map_err(does_not_start)?;
-        let (source, text) = match (self.language, self.purpose) {
-            (Language::C, _) => (directory.path().join("trial.c"), TRIAL_C),
-            (Language::Cxx, Purpose::Objects) => {
-                (directory.path().join("trial.cpp"), TRIAL_CXX_OBJECT)
-            }
-            (Language::Cxx, Purpose::ObjectsWithLibrary) => {
-                (directory.path().join("trial.cpp"), TRIAL_CXX_LIBRARY)
-            }
-            (Language::Cxx, Purpose::Programs) => {
-                (directory.path().join("trial.cpp"), TRIAL_CXX_PROGRAM)
-            }
-        };
-        let headers = match self.target.libc() {
-            Libc::Musl => ONLY_MUSL,
-            Libc::Glibc => ONLY_GLIBC,
-        };
-        fs::write(&source, format!("#include <stdlib.h>\n{headers}{text}"))
-            .map_err(does_not_start)?;
-        let compile = |arguments: &[&OsStr], output: &Path| {
-            let mut command = self.command(&candidate.program, candidate.kind);
-            command
-                .args(&candidate.arguments)
-                .args(arguments)
-                .arg("-o")
-                .arg(output)
-                .current_dir(directory.path());
-            command.output().map_err(does_not_start)
-        };
-
-        let object = directory.path().join("trial.o");
-        let output = compile(&["-c".as_ref(), source.as_os_str()], &object)?;
-        if !output.status.success() {
-            let text = String::from_utf8_lossy(&output.stderr);
-            return Err(
-                match OTHER_LIBCS.iter().find(|(mark, _)| text.contains(mark)) {
-                    Some((_, libc)) => Reason::OtherLibc { libc },
-                    None => does_not_compile(&output),
-                },
-            );
-        }
-        if !is_elf_for(&self.target, &object) {
-            return Err(Reason::OtherProcessor);
-        }
-        if self.purpose == Purpose::Programs {
-            let program = directory.path().join("trial");
-            let mut arguments: Vec<&OsStr> = vec!["-static".as_ref(), source.as_os_str()];
-            // Zig compiles its libraries when they are first needed, for each kind of program, and that takes a minute.
-            // So the trial asks for the kind that reheap links.
-            if candidate.linking == Linking::Zig {
-                arguments.extend(["-fPIE".as_ref(), "-pie".as_ref()] as [&OsStr; 2]);
-            }
-            let output = compile(&arguments, &program)?;
-            if !output.status.success() {
-                return Err(Reason::DoesNotLink {
-                    message: complaint(&output),
-                });
-            }
-            if !is_elf_for(&self.target, &program) {
-                return Err(Reason::OtherProcessor);
-            }
-        }
-        let identity = self.identity(&candidate)?;
-        let Candidate {
-            kind,
-            program,
-            arguments,
-            linking,
-            ..
-        } = candidate;
-        Ok(Compiler {
-            kind,
-            language: self.language,
-            target: self.target,
-            program,
-            arguments,
-            identity,
-            linking,
-        })
-    }
-
-    fn identity(&self, candidate: &Candidate) -> Result<String, Reason> {
-        let mut command = self.command(&candidate.program, candidate.kind);
-        let output = command
-            .args(&candidate.arguments)
-            .arg("--version")
-            .output()
-            .map_err(does_not_start)?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        let version = text.lines().next().unwrap_or_default().trim();
-        // GCC begins the line with the name that it was called by.
-        let version = match version.split_once(' ') {
-            Some((name, rest)) if name.contains('/') => {
-                format!("{} {rest}", name.rsplit('/').next().unwrap_or_default())
-            }
-            _ => version.to_owned(),
-        };
-        Ok(format!(
-            "{} {} {version} {}",
-            candidate.kind, self.target, candidate.identity_arguments
-        )
-        .trim()
-        .to_owned())
-    }
-}
-
-/// Finding out whether there is a header takes less time than reading it.
-fn does_not_compile(output: &Output) -> Reason {
-    match String::from_utf8_lossy(&output.stderr).contains(REFUSES_ITSELF) {
-        true => Reason::ReheapItself,
-        false => Reason::DoesNotCompile {
-            message: complaint(output),
-        },
-    }
-}
-
-fn does_not_start(error: std::io::Error) -> Reason {
-    Reason::DoesNotStart {
-        message: error.to_string(),
-    }
-}
-
-/// Whether the file is a little-endian ELF file for the target's processor (`e_ident`, `e_machine`).
-fn is_elf_for(target: &Target, path: &Path) -> bool {
-    let beginning = match target.arch().class() {
-        Class::Bits32 => b"\x7fELF\x01\x01",
-        Class::Bits64 => b"\x7fELF\x02\x01",
-    };
-    fs::read(path).is_ok_and(|bytes| {
-        bytes.starts_with(beginning)
-            && bytes.get(18..20) == Some(&target.arch().elf_machine().to_le_bytes()[..])
-    })
-}
-
-/// Arguments as text, with only the last part of each absolute path.
-fn without_directories(arguments: &[OsString]) -> String {
-    let words = arguments.iter().map(|argument| {
-        let text = argument.to_string_lossy();
-        match text.strip_prefix('/') {
-            Some(path) => path.rsplit('/').next().unwrap_or_default().to_owned(),
-            None => text.into_owned(),
-        }
-    });
-    words.collect::<Vec<_>>().join(" ")
 }

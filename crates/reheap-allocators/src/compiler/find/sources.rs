@@ -1,5 +1,6 @@
 //! Sources that show what a compiler can do.
 
+/// Finding out whether there is a header takes less time than reading it.
 pub(super) const TRIAL_CXX_LIBRARY: &str = "\
 #if !__has_include(<string>)
 #error there is no C++ library
