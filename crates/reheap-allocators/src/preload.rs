@@ -109,7 +109,7 @@ pub fn exports(libc: Libc) -> Vec<&'static str> {
     names
 }
 
-/// The same for one allocator, with functions of its own.
+/// The names that the preload of an allocator exports: those of [`exports`], and functions of its own.
 fn exports_of(allocator: &Allocator, libc: Libc) -> Vec<&'static str> {
     let own = allocator.build.as_ref().map(|recipe| recipe.interface);
     [&exports(libc), own.unwrap_or_default()].concat()

@@ -408,9 +408,10 @@ impl Fault {
     }
 
     fn death(self, modules: &mut Modules, symbols: &mut Symbols) -> Death {
-        let stack = match self.maps.is_empty() {
-            true => Vec::new(),
-            false => self.unwound(modules, symbols),
+        let stack = if self.maps.is_empty() {
+            Vec::new()
+        } else {
+            self.unwound(modules, symbols)
         };
         Death {
             pid: self.process,

@@ -609,18 +609,20 @@ pub(crate) fn another_cache() -> String {
 fn find_libc_of_rust(rustc: &Path, target: &Target) -> anyhow::Result<PathBuf> {
     let libraries = library_directory_of_rust(rustc, target)?;
     let libc = libraries.join("self-contained/libc.a");
-    match libc.is_file() {
-        true => Ok(libc),
-        false => Err(not_installed(target, &libraries).into()),
+    if libc.is_file() {
+        Ok(libc)
+    } else {
+        Err(not_installed(target, &libraries).into())
     }
 }
 
 /// Cargo builds allocators for the target, and would say only that there is no `core` for it.
 fn require_rust_for(rustc: &Path, target: &Target) -> anyhow::Result<()> {
     let libraries = library_directory_of_rust(rustc, target)?;
-    match libraries.is_dir() {
-        true => Ok(()),
-        false => Err(not_installed(target, &libraries).into()),
+    if libraries.is_dir() {
+        Ok(())
+    } else {
+        Err(not_installed(target, &libraries).into())
     }
 }
 

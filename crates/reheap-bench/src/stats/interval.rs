@@ -73,7 +73,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// The same estimate of something that is computed of each value and keeps their order.
+    /// The estimate of what is computed from each value, if that keeps their order.
     #[must_use]
     pub fn map(self, of: impl Fn(f64) -> f64) -> Estimate {
         let Interval {

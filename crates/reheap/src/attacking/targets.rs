@@ -195,9 +195,10 @@ fn target(name: String, choice: &Choice, program: OsString) -> Target {
         words: vec![program],
         environment: Vec::from_iter(variable.map(|(name, value)| (name.into(), value.into()))),
         malloc_in: MallocIn::Anything,
-        message: match choice.allocator.complaints.are_last_words() {
-            true => Message::LastWords,
-            false => Message::Warning,
+        message: if choice.allocator.complaints.are_last_words() {
+            Message::LastWords
+        } else {
+            Message::Warning
         },
     }
 }

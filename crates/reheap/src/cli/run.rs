@@ -412,7 +412,7 @@ impl Verdict {
         }
     }
 
-    /// The same where only root can read the cache.
+    /// Adds the risk that only root can read the cache.
     fn with_closed_cache(self, closed: &Path) -> Self {
         let reason = format!(
             "only root can read what is in `{}`: a program that changes its user loses the allocator",

@@ -120,17 +120,22 @@ impl Seen {
     fn untold(&self, findings: &[Finding], stopped: &[usize]) -> Vec<Finding> {
         let told = findings.iter().filter_map(|it| it.message.as_deref());
         let told: Vec<String> = told.map(without_addresses).collect();
-        let is_silent = |it: &Finding| it.what == What::Stopped && it.message.is_none();
-        let is_silent = findings.iter().any(is_silent);
-        let what = match stopped.len() > 1 && is_silent {
-            true => What::SaidByOne,
-            false => What::Complained,
+        let mut stops = findings
+            .iter()
+            .filter(|finding| finding.what == What::Stopped);
+        let is_one_silent = stops.any(|stop| stop.message.is_none());
+        let what = if stopped.len() > 1 && is_one_silent {
+            What::SaidByOne
+        } else {
+            What::Complained
         };
-        let complaints = self.words.complaints.iter().map(|it| (what, it));
+        let complaints = self.words.complaints.iter();
         // A log may tell later what the process has said.
-        let late = self.words.late.iter().filter(|_| is_silent);
-        let all = complaints.chain(late.map(|it| (What::SaidByOne, it)));
-        all.filter(|(_, complaint)| !told.contains(&without_addresses(complaint)))
+        let late = self.words.late.iter().filter(|_| is_one_silent);
+        complaints
+            .map(|complaint| (what, complaint))
+            .chain(late.map(|complaint| (What::SaidByOne, complaint)))
+            .filter(|(_, complaint)| !told.contains(&without_addresses(complaint)))
             .map(|(what, complaint)| Finding {
                 what,
                 message: Some(complaint.clone()),
@@ -175,7 +180,7 @@ pub(super) fn counted(runs: usize) -> String {
 pub(crate) enum What {
     /// The allocator noticed an error and ended the process.
     Stopped,
-    /// The same in a process that had the libc's malloc, because the allocator had not got into it.
+    /// The libc's malloc noticed an error and ended the process, because the allocator had not got into it.
     StoppedByLibc,
     /// A process died of a fault that nobody noticed before.
     #[default]

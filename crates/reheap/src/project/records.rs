@@ -386,12 +386,12 @@ fn relink(directory: &Path, record: &Record, plan: &Plan, new_output: &Path) -> 
         }
         OsString::from_vec(argument.to_vec())
     };
-    let recorded = directory.join(ARGUMENTS);
-    let recorded =
-        fs::read(&recorded).with_context(|| format!("cannot read `{}`", recorded.display()))?;
-    let arguments = recorded.split_inclusive(|byte| *byte == 0);
-    let arguments = arguments.map(|ended| &ended[..ended.len() - 1]);
-    let arguments: Vec<OsString> = arguments.map(substitute).collect();
+    let file = directory.join(ARGUMENTS);
+    let recorded = fs::read(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
+    let arguments: Vec<OsString> = recorded
+        .split_inclusive(|byte| *byte == 0)
+        .map(|ended| substitute(&ended[..ended.len() - 1]))
+        .collect();
     let words = plan.words(&arguments)?;
     let output = response_file::run(&plan.linker, &words, record.passing, |command| {
         command.current_dir(&record.working_directory).output()
