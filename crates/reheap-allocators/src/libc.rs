@@ -23,7 +23,7 @@ pub struct Original {
 }
 
 /// What the name of a derived libc in the cache depends on. It is remembered of each original, because every link asks
-/// for it, and hashing the file and recognising it takes longer than all else that a link adds to the compiler's time.
+/// for it, and to hash the file and to recognise it is almost half of what a link adds to the compiler's time.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Facts {
     architecture: Architecture,

@@ -573,7 +573,10 @@ impl<'a> Tables<'a> {
         let names_bytes = table.names.end - table.names.start;
         let last_block = Blocks::number_of(names_bytes.min(u64::from(u32::MAX)));
         let mut by_block: Vec<Vec<Unnamed>> = Vec::new();
-        by_block.resize_with(last_block + 1, Vec::new);
+        let at_once = self.count(table).min(SYMBOLS_AT_ONCE as u64) as usize;
+        by_block.resize_with(last_block + 1, || {
+            Vec::with_capacity(at_once / (last_block + 1))
+        });
         let mut index = 0;
         while self.next_symbols(&mut entries, &mut index, which, &mut by_block)? {
             for symbol in by_block.iter_mut().flat_map(|symbols| symbols.drain(..)) {
