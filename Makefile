@@ -4,7 +4,7 @@ XTASK = cargo run --package xtask --
 # How many seconds of processor time `make fuzz` spends on each target.
 FUZZ_SECONDS = 3600
 
-.PHONY: demo demo-all test test-targets ci bench fuzz dist test-dist
+.PHONY: demo demo-all test test-all test-targets ci bench fuzz dist test-dist
 
 demo: ; $(XTASK) demo
 
@@ -14,6 +14,12 @@ demo-all: ; $(XTASK) demo --all
 test ci:
 	@xtask/prepare
 	$(XTASK) ci
+
+# What a release needs.
+test-all:
+	@xtask/prepare
+	$(XTASK) ci --all
+	$(XTASK) test-targets
 
 test-targets:
 	@xtask/prepare

@@ -6,29 +6,25 @@ use crate::test_dist;
 use crate::workspace::Workspace;
 use anyhow::Result;
 
+/// Tests of what `make test` takes samples of: every allocator, for one.
+const ALL: &[&str] = &["--features", "reheap/test_all"];
+
 /// All checks in the order of what they cost. The tidy checks are tests of xtask, so they come with the tests.
-pub(crate) fn run(workspace: &Workspace) -> Result<()> {
-    let checks: [(&str, &[&str]); 3] = [
-        (
-            "the format (`cargo fmt` fixes it)",
-            &["fmt", "--all", "--check"],
-        ),
+pub(crate) fn run(workspace: &Workspace, all: bool) -> Result<()> {
+    let format = ["fmt", "--all", "--check"];
+    let lints = ["clippy", "--workspace", "--all-targets", "--locked"];
+    // A failure should not hide others.
+    let tests = ["test", "--workspace", "--locked", "--no-fail-fast"];
+    let extent = if all { ALL } else { &[] };
+    let checks: [(&str, Vec<&str>); 3] = [
+        ("the format (`cargo fmt` fixes it)", format.to_vec()),
         (
             "clippy",
-            &[
-                "clippy",
-                "--workspace",
-                "--all-targets",
-                "--locked",
-                "--",
-                "-D",
-                "warnings",
-            ],
+            [&lints[..], ALL, &["--", "-D", "warnings"]].concat(),
         ),
         (
-            "all tests, and the tidy checks with them",
-            // A failure should not hide others.
-            &["test", "--workspace", "--locked", "--no-fail-fast"],
+            "the tests, and the tidy checks with them",
+            [&tests[..], extent].concat(),
         ),
     ];
     let progress = Progress::start();

@@ -54,8 +54,12 @@ use workspace::Workspace;
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Task {
-    /// Check the format, run clippy, all tests and the tidy checks, as CI does
-    Ci,
+    /// Check the format, run clippy, the tests and the tidy checks, as CI does
+    Ci {
+        /// Test with every allocator, and not only with a sample
+        #[arg(long)]
+        all: bool,
+    },
     /// Check what no compiler checks: lengths of files, descriptions, paths of somebody's machine
     Tidy,
     /// Compare a small program with glibc, stock musl and mimalloc in musl, and print a chart
@@ -207,7 +211,7 @@ fn main() -> ExitCode {
 fn run(task: Task) -> anyhow::Result<()> {
     let workspace = Workspace::find()?;
     match task {
-        Task::Ci => ci::run(&workspace),
+        Task::Ci { all } => ci::run(&workspace, all),
         Task::Tidy => tidy::run(&workspace),
         Task::Demo { all } => demo::run(workspace, all),
         Task::Dist { architectures } if architectures.is_empty() => {

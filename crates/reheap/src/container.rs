@@ -54,11 +54,11 @@ pub(crate) enum ContainerError {
     Io(#[from] std::io::Error),
     #[error("the image has neither an entry point nor a command")]
     NoEntryPoint,
-    #[error("the image's entry point `{name}` is not in it{}", because(.covered.as_ref()))]
+    #[error("the image's entry point `{name}` is not in it{}", because(.covered.as_deref()))]
     NotInImage {
         name: String,
         /// A link that may have led to it.
-        covered: Option<Covered>,
+        covered: Option<Box<Covered>>,
     },
     #[error("its program `{0}` is neither ELF nor a script that begins with `#!`")]
     NoProgram(String),
@@ -322,7 +322,7 @@ impl<'a> Contents<'a> {
         }
         Err(ContainerError::NotInImage {
             name: ui::printable(command),
-            covered: self.tree.covered(),
+            covered: self.tree.covered().map(Box::new),
         })
     }
 

@@ -4,6 +4,7 @@
 
 mod common;
 
+use common::suite::is_tested;
 use common::{Outcome, reheap, run};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -96,7 +97,7 @@ fn catalogue() -> Vec<Row> {
         (name, kib("glibc"), kib("musl"), flags)
     };
     let rows = rows.as_array().unwrap().iter().map(row);
-    rows.filter(|(name, ..)| name != "stock").collect()
+    rows.filter(|(name, ..)| is_tested(name)).collect()
 }
 
 /// Under a limit of what it reserves a program does not start with it; with half as much again, and some for the

@@ -434,7 +434,7 @@ fn a_program_that_needs_a_feature_gets_the_allocator_with_it() {
     let manifest = &files(&project)["Cargo.toml"];
     let program = "\n[features]\nprinter = []\n\n[[bin]]\nname = \"app\"\npath = \"src/main.rs\"\n\
                    required-features = [\"printer\"]\n";
-    project.write("Cargo.toml", &format!("{manifest}{program}"));
+    project.write("Cargo.toml", format!("{manifest}{program}"));
     project.write("src/lib.rs", "pub fn words() {}\n");
     let before = files(&project);
     run(&mut adopt(&project, "--with crate")).succeeded();

@@ -280,17 +280,19 @@ allocators! {
     stock("stock"): conformance conformance_of_forks conformance_under_limits conformance_of_those_that_collect;
     mimalloc("mimalloc"): conformance conformance_of_forks conformance_under_limits conformance_beyond_musl conformance_of_forks_beyond_musl
         conformance_of_those_that_collect conformance_of_mimalloc;
-    mimalloc3("mimalloc3"): conformance conformance_of_forks conformance_under_limits conformance_beyond_musl conformance_of_forks_beyond_musl
-        conformance_of_those_that_collect conformance_of_mimalloc;
-    mimalloc_secure("mimalloc-secure"): conformance conformance_of_forks conformance_under_limits
-        conformance_beyond_musl conformance_of_forks_beyond_musl conformance_of_those_that_collect conformance_of_mimalloc;
-    mimalloc2_secure("mimalloc2-secure"): conformance conformance_under_limits conformance_beyond_musl;
     jemalloc("jemalloc"): conformance conformance_of_forks conformance_under_limits conformance_beyond_musl conformance_of_forks_beyond_musl;
-    rpmalloc("rpmalloc"): conformance conformance_of_forks conformance_under_limits conformance_beyond_musl conformance_of_forks_beyond_musl;
-    snmalloc("snmalloc"): conformance conformance_of_forks conformance_under_limits conformance_beyond_musl conformance_of_forks_beyond_musl;
-    snmalloc_checks("snmalloc-checks"): conformance conformance_under_limits_of_address_space
-        conformance_beyond_musl;
-    hardened_malloc("hardened_malloc"): conformance conformance_under_limits_of_data conformance_beyond_musl;
     hardened_malloc_light("hardened_malloc-light"): conformance conformance_of_forks
         conformance_under_limits_of_data conformance_beyond_musl conformance_of_forks_beyond_musl;
+    + test_all {
+        mimalloc3("mimalloc3"): conformance conformance_of_forks conformance_under_limits conformance_beyond_musl conformance_of_forks_beyond_musl
+            conformance_of_those_that_collect conformance_of_mimalloc;
+        mimalloc_secure("mimalloc-secure"): conformance conformance_of_forks conformance_under_limits
+            conformance_beyond_musl conformance_of_forks_beyond_musl conformance_of_those_that_collect conformance_of_mimalloc;
+        mimalloc2_secure("mimalloc2-secure"): conformance conformance_under_limits conformance_beyond_musl;
+        rpmalloc("rpmalloc"): conformance conformance_of_forks conformance_under_limits conformance_beyond_musl conformance_of_forks_beyond_musl;
+        snmalloc("snmalloc"): conformance conformance_of_forks conformance_under_limits conformance_beyond_musl conformance_of_forks_beyond_musl;
+        snmalloc_checks("snmalloc-checks"): conformance conformance_under_limits_of_address_space
+            conformance_beyond_musl;
+        hardened_malloc("hardened_malloc"): conformance conformance_under_limits_of_data conformance_beyond_musl;
+    }
 }

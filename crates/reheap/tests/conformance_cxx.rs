@@ -39,13 +39,15 @@ macro_rules! conforming {
 allocators! {
     stock("stock"): conforming;
     mimalloc("mimalloc"): conforming;
-    mimalloc3("mimalloc3"): conforming;
-    mimalloc_secure("mimalloc-secure"): conforming;
-    mimalloc2_secure("mimalloc2-secure"): conforming;
     jemalloc("jemalloc"): conforming;
-    rpmalloc("rpmalloc"): conforming;
-    snmalloc("snmalloc"): conforming;
-    snmalloc_checks("snmalloc-checks"): conforming;
-    hardened_malloc("hardened_malloc"): conforming;
     hardened_malloc_light("hardened_malloc-light"): conforming;
+    + test_all {
+        mimalloc3("mimalloc3"): conforming;
+        mimalloc_secure("mimalloc-secure"): conforming;
+        mimalloc2_secure("mimalloc2-secure"): conforming;
+        rpmalloc("rpmalloc"): conforming;
+        snmalloc("snmalloc"): conforming;
+        snmalloc_checks("snmalloc-checks"): conforming;
+        hardened_malloc("hardened_malloc"): conforming;
+    }
 }

@@ -246,15 +246,17 @@ mod glibc {
     super::allocators! {
         stock("stock", "cc"): family;
         mimalloc("mimalloc", "cc"): family preloading under_limits forking more_with_glibc without_huge_pages;
-        mimalloc3("mimalloc3", "cc"): family preloading under_limits forking without_huge_pages;
-        mimalloc_secure("mimalloc-secure", "cc"): family preloading under_limits forking;
-        mimalloc2_secure("mimalloc2-secure", "cc"): family preloading under_limits;
         jemalloc("jemalloc", "cc"): family preloading under_limits forking more_with_glibc;
-        rpmalloc("rpmalloc", "cc"): family preloading under_limits forking more_with_glibc;
-        snmalloc("snmalloc", "cc"): family preloading under_limits forking more_with_glibc;
-        snmalloc_checks("snmalloc-checks", "cc"): family preloading;
-        hardened_malloc("hardened_malloc", "cc"): family preloading;
         hardened_malloc_light("hardened_malloc-light", "cc"): family preloading forking more_with_glibc;
+        + test_all {
+            mimalloc3("mimalloc3", "cc"): family preloading under_limits forking without_huge_pages;
+            mimalloc_secure("mimalloc-secure", "cc"): family preloading under_limits forking;
+            mimalloc2_secure("mimalloc2-secure", "cc"): family preloading under_limits;
+            rpmalloc("rpmalloc", "cc"): family preloading under_limits forking more_with_glibc;
+            snmalloc("snmalloc", "cc"): family preloading under_limits forking more_with_glibc;
+            snmalloc_checks("snmalloc-checks", "cc"): family preloading;
+            hardened_malloc("hardened_malloc", "cc"): family preloading;
+        }
     }
 }
 
@@ -262,14 +264,16 @@ mod musl {
     super::allocators! {
         stock("stock", "musl-gcc"): family;
         mimalloc("mimalloc", "musl-gcc"): family preloading under_limits forking forking_in_musl without_huge_pages;
-        mimalloc3("mimalloc3", "musl-gcc"): family forking forking_in_musl;
-        mimalloc_secure("mimalloc-secure", "musl-gcc"): family forking forking_in_musl;
-        mimalloc2_secure("mimalloc2-secure", "musl-gcc"): family;
         jemalloc("jemalloc", "musl-gcc"): family forking forking_in_musl;
-        rpmalloc("rpmalloc", "musl-gcc"): family preloading under_limits forking forking_in_musl;
-        snmalloc("snmalloc", "musl-gcc"): family forking forking_in_musl;
-        snmalloc_checks("snmalloc-checks", "musl-gcc"): family;
-        hardened_malloc("hardened_malloc", "musl-gcc"): family;
         hardened_malloc_light("hardened_malloc-light", "musl-gcc"): family preloading forking_in_musl;
+        + test_all {
+            mimalloc3("mimalloc3", "musl-gcc"): family forking forking_in_musl;
+            mimalloc_secure("mimalloc-secure", "musl-gcc"): family forking forking_in_musl;
+            mimalloc2_secure("mimalloc2-secure", "musl-gcc"): family;
+            rpmalloc("rpmalloc", "musl-gcc"): family preloading under_limits forking forking_in_musl;
+            snmalloc("snmalloc", "musl-gcc"): family forking forking_in_musl;
+            snmalloc_checks("snmalloc-checks", "musl-gcc"): family;
+            hardened_malloc("hardened_malloc", "musl-gcc"): family;
+        }
     }
 }

@@ -85,15 +85,17 @@ macro_rules! standard_library {
 allocators! {
     stock("stock"): standard_library;
     mimalloc("mimalloc"): standard_library;
-    mimalloc3("mimalloc3"): standard_library;
-    mimalloc_secure("mimalloc-secure"): standard_library;
-    mimalloc2_secure("mimalloc2-secure"): standard_library;
     jemalloc("jemalloc"): standard_library;
-    rpmalloc("rpmalloc"): standard_library;
-    snmalloc("snmalloc"): standard_library;
-    snmalloc_checks("snmalloc-checks"): standard_library;
-    hardened_malloc("hardened_malloc"): standard_library;
     hardened_malloc_light("hardened_malloc-light"): standard_library;
+    + test_all {
+        mimalloc3("mimalloc3"): standard_library;
+        mimalloc_secure("mimalloc-secure"): standard_library;
+        mimalloc2_secure("mimalloc2-secure"): standard_library;
+        rpmalloc("rpmalloc"): standard_library;
+        snmalloc("snmalloc"): standard_library;
+        snmalloc_checks("snmalloc-checks"): standard_library;
+        hardened_malloc("hardened_malloc"): standard_library;
+    }
 }
 
 #[test]

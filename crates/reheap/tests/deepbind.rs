@@ -146,15 +146,17 @@ macro_rules! opening_plugins {
 // Variants of an allocator differ in nothing that matters here.
 allocators! {
     mimalloc("mimalloc"): opening_plugins;
-    mimalloc3("mimalloc3"): opening_plugins;
-    mimalloc_secure("mimalloc-secure"): opening_plugins;
-    mimalloc2_secure("mimalloc2-secure"):;
     jemalloc("jemalloc"): opening_plugins;
-    rpmalloc("rpmalloc"): opening_plugins;
-    snmalloc("snmalloc"): opening_plugins;
-    snmalloc_checks("snmalloc-checks"):;
-    hardened_malloc("hardened_malloc"):;
     hardened_malloc_light("hardened_malloc-light"): opening_plugins;
+    + test_all {
+        mimalloc3("mimalloc3"): opening_plugins;
+        mimalloc_secure("mimalloc-secure"): opening_plugins;
+        mimalloc2_secure("mimalloc2-secure"):;
+        rpmalloc("rpmalloc"): opening_plugins;
+        snmalloc("snmalloc"): opening_plugins;
+        snmalloc_checks("snmalloc-checks"):;
+        hardened_malloc("hardened_malloc"):;
+    }
 }
 
 /// With the probe in front of the preload, and in a program that gets the preload by the other library.

@@ -89,13 +89,15 @@ macro_rules! heap_figures {
 
 allocators! {
     mimalloc("mimalloc", gives "1", keeps "1"): heap_figures;
-    mimalloc3("mimalloc3", gives "1", keeps "1"): heap_figures;
-    mimalloc_secure("mimalloc-secure", gives "1", keeps "1"): heap_figures;
-    mimalloc2_secure("mimalloc2-secure", gives "1", keeps "1"): heap_figures;
     jemalloc("jemalloc", gives "1", keeps "1"): heap_figures;
-    rpmalloc("rpmalloc", gives "0", keeps "0"): heap_figures;
-    snmalloc("snmalloc", gives "0", keeps "0"): heap_figures;
-    snmalloc_checks("snmalloc-checks", gives "0", keeps "0"): heap_figures;
-    hardened_malloc("hardened_malloc", gives "0", keeps "0"): heap_figures;
     hardened_malloc_light("hardened_malloc-light", gives "0", keeps "0"): heap_figures;
+    + test_all {
+        mimalloc3("mimalloc3", gives "1", keeps "1"): heap_figures;
+        mimalloc_secure("mimalloc-secure", gives "1", keeps "1"): heap_figures;
+        mimalloc2_secure("mimalloc2-secure", gives "1", keeps "1"): heap_figures;
+        rpmalloc("rpmalloc", gives "0", keeps "0"): heap_figures;
+        snmalloc("snmalloc", gives "0", keeps "0"): heap_figures;
+        snmalloc_checks("snmalloc-checks", gives "0", keeps "0"): heap_figures;
+        hardened_malloc("hardened_malloc", gives "0", keeps "0"): heap_figures;
+    }
 }

@@ -45,7 +45,7 @@ fn the_layer_that_covers_a_link_is_named_with_what_is_missing() {
         let file = format!("{name}/other").leak();
         [(name, DIRECTORY, Vec::new()), (file, 0o644, Vec::new())]
     };
-    image(&workshop, "/usr/bin/words", &[&[note.clone()]]);
+    image(&workshop, "/usr/bin/words", &[std::slice::from_ref(&note)]);
     added(&workshop).succeeded();
     let flags = "--entrypoint /usr/bin/words";
     let archive = "docker-archive:base.tar";
@@ -56,7 +56,7 @@ fn the_layer_that_covers_a_link_is_named_with_what_is_missing() {
     image(
         &workshop,
         "/usr/bin/words",
-        &[&[note.clone()], &cover(directory)],
+        &[std::slice::from_ref(&note), &cover(directory)],
     );
     // No engine joins the directory with what the link led to.
     let outcome = workshop.podman(flags, archive, "/etc/note");

@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::suite::is_tested;
 use common::{Project, readelf, reheap, run, target};
 use reheap_allocators::catalogue;
 use reheap_elf::identify::{Protections, Relro, Stack, identify};
@@ -73,7 +74,7 @@ impl Compiled {
 
 fn allocators() -> impl Iterator<Item = &'static str> {
     let names = catalogue::CATALOGUE.iter().map(|row| row.name);
-    names.filter(|name| *name != "stock")
+    names.filter(|name| is_tested(name))
 }
 
 #[test]

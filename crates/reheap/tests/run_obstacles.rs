@@ -5,6 +5,7 @@ mod common;
 
 use common::image::{build, in_namespace};
 use common::programs::Programs;
+use common::suite::is_tested;
 use common::{cache_for_all, command, reheap, run};
 use serde_json::Value;
 use std::fs;
@@ -64,14 +65,14 @@ fn u64_at(bytes: &[u8], at: usize) -> usize {
     u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize
 }
 
-/// Every allocator of the catalogue that can be preloaded.
+/// The allocators that can be preloaded.
 fn allocators() -> Vec<String> {
     let listed = run(&mut reheap("list --json")).succeeded().stdout;
     let listed: Value = serde_json::from_str(&listed).unwrap();
     let names = listed.as_array().unwrap().iter();
     names
         .map(|row| row["name"].as_str().unwrap().to_owned())
-        .filter(|name| name != "stock")
+        .filter(|name| is_tested(name))
         .collect()
 }
 

@@ -10,19 +10,28 @@ use std::time::Duration;
 pub(crate) const RUN_DEADLINE: Duration = Duration::from_secs(300);
 
 /// A module with tests for each allocator. A line names the module, which is the allocator's name with `_` for `-`,
-/// what its suites get, and the suites: macros of the test file. An allocator of the catalogue that has no line is a
-/// failure.
+/// what its suites get, and the suites: macros of the test file. Those of `test_all` are tested by `make test-all` only.
+/// An allocator of the catalogue that has no line is a failure.
 macro_rules! allocators {
-    ($($module:ident $words:tt: $($suite:ident)*;)*) => {
+    (
+        $($module:ident $words:tt: $($suite:ident)*;)*
+        + test_all { $($other:ident $other_words:tt: $($other_suite:ident)*;)* }
+    ) => {
         $(
             mod $module {
                 $($suite! $words;)*
             }
         )*
+        $(
+            #[cfg(feature = "test_all")]
+            mod $other {
+                $($other_suite! $other_words;)*
+            }
+        )*
 
         #[test]
         fn every_allocator_is_here() {
-            let modules = [$(stringify!($module)),*];
+            let modules = [$(stringify!($module),)* $(stringify!($other),)*];
             for allocator in reheap_allocators::catalogue::CATALOGUE {
                 let module = allocator.name.replace('-', "_");
                 assert!(allocator.build.is_none() || modules.contains(&&*module), "{module}");
@@ -31,6 +40,12 @@ macro_rules! allocators {
     };
 }
 pub(crate) use allocators;
+
+/// Whether `make test` tests an allocator, which is then a sample of all.
+pub(crate) fn is_tested(allocator: &str) -> bool {
+    const SAMPLE: [&str; 3] = ["mimalloc", "jemalloc", "hardened_malloc-light"];
+    cfg!(feature = "test_all") || SAMPLE.contains(&allocator)
+}
 
 /// A directory below the build directory that goes when the value does.
 pub(crate) fn scratch_directory() -> tempfile::TempDir {
