@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
@@ -208,19 +208,18 @@ impl Census {
 
     /// Looks at all that this process starts, while it does something.
     pub(crate) fn look_during<T>(&mut self, work: impl FnOnce() -> T) -> Result<T, Failure> {
-        let is_over = AtomicBool::new(false);
-        let look = || {
-            while !is_over.load(Ordering::SeqCst) {
+        let (working, is_over) = mpsc::channel::<()>();
+        let look = move || {
+            while is_over.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 for pid in descendants(getpid()) {
                     self.look(pid.as_raw_nonzero().get().unsigned_abs());
                 }
-                thread::sleep(INTERVAL);
             }
         };
         let done = thread::scope(|scope| {
             thread::Builder::new().spawn_scoped(scope, look)?;
             let done = work();
-            is_over.store(true, Ordering::SeqCst);
+            drop(working);
             Ok(done)
         });
         done.map_err(|error| Failure::no_thread("looks at the command's processes", &error))

@@ -74,8 +74,8 @@ fn range(least: f64, most: f64) -> String {
 }
 
 /// Between which shares that of the allocator is. Where the kernel could not be sampled, all that it did or nothing may
-/// have been for the allocator. Where looks tell of the hooks,
-/// they miss the first and the last instructions of each, which may take as long as the rest.
+/// have been for the allocator. Where looks tell of the hooks, they miss the first and the last instructions of each, which
+/// may take as long as the rest.
 fn allocator_interval(time: &TimeShares) -> (f64, f64) {
     if let Some(hooks) = time.in_hooks {
         let least = interval(time.in_allocator, time.samples).0;

@@ -27,6 +27,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -148,18 +149,17 @@ impl<'a> Bench<'a> {
             .stderr(writer);
         let stderr = Stderr::new(reader, complaints).context("cannot prepare a pipe")?;
         let (began, interrupted): (_, &AtomicBool) = (Instant::now(), &self.interrupted);
-        let has_ended = AtomicBool::new(false);
+        let (running, has_ended) = mpsc::channel();
         let watched = thread::scope(|scope| {
             let (read, end) = (thread::Builder::new(), thread::Builder::new());
             let reading = read.spawn_scoped(scope, || stderr.read())?;
-            let in_time = || end_in_time(time_limit, interrupted, &has_ended);
+            let in_time = move || end_in_time(time_limit, interrupted, &has_ended);
             let ending = end.spawn_scoped(scope, in_time)?;
             let watched = deaths::watch(command, &mut |stop| match stop {
                 Stop::BeforeSignal(process) => stderr.signalled(process),
                 Stop::BeforeEnd(process) => before_end(process),
             });
-            has_ended.store(true, Ordering::SeqCst);
-            ending.thread().unpark();
+            drop(running);
             Ok::<_, io::Error>((watched, joined(reading), joined(ending)))
         });
         let (watched, read, limit) =
@@ -187,12 +187,16 @@ enum Limit {
     Reached,
 }
 
-/// Ends the command when the user wants that, or its time is over. The thread that traces it cannot: it waits for the
-/// command.
-fn end_in_time(time: Option<Duration>, interrupted: &AtomicBool, has_ended: &AtomicBool) -> Limit {
+/// Ends the command when the user wants that, or its time is over, until `has_ended` has no sender any more. The thread
+/// that traces it cannot: it waits for the command.
+fn end_in_time(
+    time: Option<Duration>,
+    interrupted: &AtomicBool,
+    has_ended: &Receiver<()>,
+) -> Limit {
     let began = Instant::now();
     let mut limit = Limit::NotReached;
-    while !has_ended.load(Ordering::SeqCst) {
+    while has_ended.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
         let over = time.and_then(|time| began.elapsed().checked_sub(time));
         match over {
             _ if interrupted.load(Ordering::SeqCst) => kill_everything(),
@@ -203,7 +207,6 @@ fn end_in_time(time: Option<Duration>, interrupted: &AtomicBool, has_ended: &Ato
             }
             _ => {}
         }
-        thread::park_timeout(INTERVAL);
     }
     limit
 }
