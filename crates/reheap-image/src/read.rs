@@ -15,7 +15,7 @@ use crate::workplace::Workplace;
 use oci_spec::image::{Digest, MediaType};
 use serde::Deserialize;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::str::FromStr as _;
 
@@ -206,12 +206,20 @@ fn open_layout(
 
 /// Leaves out what belongs to an image and is none, unless nothing else is there. Only its manifest tells for certain.
 fn without_artifacts(all: Index, store: &Store) -> Index {
-    let is_image = |descriptor: &&Descriptor| {
-        let manifest = blob_path(&descriptor.digest).and_then(|path| store.read_small(&path));
+    let is_artifact = |digest: &str| {
+        let manifest = blob_path(digest).and_then(|path| store.read_small(&path));
         let manifest = manifest.and_then(|bytes| json::<Value>(&bytes, "manifest"));
-        !manifest.is_ok_and(|manifest| is_artifact(&manifest))
+        manifest.is_ok_and(|manifest| is_artifact(&manifest))
     };
-    let manifests: Vec<Descriptor> = all.manifests.iter().filter(is_image).cloned().collect();
+    // Each is read once, however often it is listed.
+    let digests: BTreeSet<&String> = all.manifests.iter().map(|listed| &listed.digest).collect();
+    let artifacts: BTreeSet<&String> = digests
+        .into_iter()
+        .filter(|digest| is_artifact(digest))
+        .collect();
+    let images = all.manifests.iter();
+    let images = images.filter(|listed| !artifacts.contains(&listed.digest));
+    let manifests: Vec<Descriptor> = images.cloned().collect();
     match manifests.is_empty() {
         true => all,
         false => Index { manifests },

@@ -156,7 +156,7 @@ impl<'a> Contents<'a> {
             tree,
             workplace,
             command: words.collect(),
-            environment: Environment::new(added::environment(config)),
+            environment: Environment::new(&added::environment(config)),
             directory: Path::new(directory),
             failure: RefCell::default(),
         }
@@ -218,12 +218,14 @@ impl<'a> Contents<'a> {
         words: &[String],
     ) -> Result<Option<Vec<String>>, ContainerError> {
         let (called, arguments) = (&words[0], &words[1..]);
+        let include = |file: &str| self.text(Path::new(file)).ok();
         let started = match program.through.last() {
             Some(file) if starters::is_shell(&program.path) => {
                 let script = Script {
                     text: &self.text(file)?,
                     file: Some(file),
                     arguments,
+                    include: &include,
                 };
                 return Ok(script.follow(&mut program.environment));
             }
@@ -243,6 +245,7 @@ impl<'a> Contents<'a> {
                     text: &text,
                     file: None,
                     arguments: &arguments,
+                    include: &include,
                 };
                 script.follow(&mut program.environment)
             }
@@ -280,7 +283,7 @@ impl<'a> Contents<'a> {
                     let argument = script::argument(&found.beginning).unwrap_or_default();
                     let argument = String::from_utf8_lossy(argument).into_owned();
                     if let Some(Started::Program { changes, .. }) = starters::env(&[argument]) {
-                        let by = format!("the first line of `{}`", path.display());
+                        let by = format!("the first line of `{}`", ui::printable(&path));
                         environment.apply_all(changes, &by);
                     }
                     self.executable(&name.to_string_lossy(), &environment)?

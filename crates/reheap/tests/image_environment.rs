@@ -41,6 +41,11 @@ fn image(
         ("usr/bin/env", 0o755, read(Path::new("/usr/bin/env"))),
         ("usr/bin/asked", 0o755, read(&workshop.path("asked"))),
         ("entry", 0o755, script.as_bytes().to_vec()),
+        (
+            "etc/settings",
+            0o644,
+            b"A=b\nexport LD_PRELOAD=/other.so\n".to_vec(),
+        ),
     ]);
     files.extend(library.map(|library| ("j.so", 0o755, library.to_vec())));
     let config = json!({"Entrypoint": command, "Env": variables});
@@ -70,7 +75,7 @@ fn added(workshop: &Workshop) -> Outcome {
 fn an_allocator_is_added_only_where_its_library_gets_to_the_program() {
     let workshop = workshop();
     let entry: &[&str] = &["/entry", "asked"];
-    let cases: [(&str, &[&str], Fate); 17] = [
+    let cases: [(&str, &[&str], Fate); 19] = [
         ("", &["env", "-i", "PATH=/usr/bin:/bin", "asked"], Lost),
         ("", &["env", "-u", "LD_PRELOAD", "asked"], Lost),
         ("", &["env", "LD_PRELOAD=/other.so", "asked"], Lost),
@@ -124,6 +129,12 @@ fn an_allocator_is_added_only_where_its_library_gets_to_the_program() {
         ),
         (
             "#!/bin/sh\n[ \"$1\" = asked ] || exec env -i sh\nexec \"$@\"\n",
+            entry,
+            Doubtful,
+        ),
+        ("#!/bin/sh\n. /etc/settings\nexec \"$@\"\n", entry, Lost),
+        (
+            "#!/bin/sh\nif [ -n \"$PLAIN\" ]; then . /etc/settings; fi\nexec \"$@\"\n",
             entry,
             Doubtful,
         ),

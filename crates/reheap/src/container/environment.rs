@@ -5,7 +5,11 @@
 
 use crate::env_vars::LD_PRELOAD;
 use crate::ui;
-use reheap_image::added::value_of;
+use std::collections::HashMap;
+
+/// More than anybody reads.
+const RISKS_MAX: usize = 8;
+const QUOTED_CHARACTERS_MAX: usize = 100;
 
 /// What happens to the environment on the way to the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,8 +31,7 @@ pub(super) enum Certainty {
 /// The environment of a program, and what changed its `LD_PRELOAD`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Environment {
-    /// Each is `NAME=value`.
-    lines: Vec<String>,
+    values: HashMap<String, String>,
     /// What changed `LD_PRELOAD` for certain, the last time.
     change: Option<String>,
     /// What sets it to a value that only a run shows.
@@ -38,9 +41,12 @@ pub(crate) struct Environment {
 }
 
 impl Environment {
-    pub(super) fn new(lines: Vec<String>) -> Self {
+    /// From lines `NAME=value`, of which the last one of a name counts.
+    pub(super) fn new(lines: &[String]) -> Self {
+        let values = lines.iter().filter_map(|line| line.split_once('='));
+        let values = values.map(|(name, value)| (name.to_owned(), value.to_owned()));
         Self {
-            lines,
+            values: values.collect(),
             ..Self::default()
         }
     }
@@ -51,13 +57,13 @@ impl Environment {
             "" => library.to_owned(),
             others => format!("{library}:{others}"),
         };
-        self.set(LD_PRELOAD, &list);
+        self.values.insert(LD_PRELOAD.to_owned(), list);
         self
     }
 
     /// The value of a variable.
     pub(crate) fn value(&self, name: &str) -> Option<&str> {
-        value_of(&self.lines, name)
+        self.values.get(name).map(String::as_str)
     }
 
     /// The value of `LD_PRELOAD`; empty if there is none.
@@ -89,16 +95,21 @@ impl Environment {
 
     /// Does what `by` does.
     pub(super) fn apply(&mut self, change: Change, by: &str, certainty: Certainty) {
-        let by = &ui::printable(by);
         if certainty == Certainty::Perhaps {
-            self.risks.extend(self.risk(&change, by));
+            let risk = self.risk(&change, by);
+            let is_told = risk.as_ref().is_some_and(|risk| self.risks.contains(risk));
+            if !is_told && self.risks.len() < RISKS_MAX {
+                self.risks.extend(risk);
+            }
             return;
         }
         let before = self.preloads().to_owned();
         match &change {
-            Change::Cleared => self.lines.clear(),
-            Change::Removed(name) => self.remove(name),
-            Change::Set(name, Some(value)) => self.set(name, value),
+            Change::Cleared => self.values.clear(),
+            Change::Removed(name) => drop(self.values.remove(name)),
+            Change::Set(name, Some(value)) => {
+                self.values.insert(name.clone(), value.clone());
+            }
             Change::Set(name, None) => {
                 if name == LD_PRELOAD {
                     self.unknown = Some(format!("{by} sets LD_PRELOAD to what only a run shows"));
@@ -119,8 +130,7 @@ impl Environment {
             after if after == before => {}
             "" => self.change = Some(format!("{by} takes LD_PRELOAD away")),
             after => {
-                let after = ui::printable(after);
-                self.change = Some(format!("{by} sets LD_PRELOAD to `{after}`"));
+                self.change = Some(format!("{by} sets LD_PRELOAD to {}", quoted(after)));
             }
         }
     }
@@ -132,7 +142,7 @@ impl Environment {
             Change::Set(name, Some(value)) if name == LD_PRELOAD => {
                 let first = list.split([':', ' ']).next().unwrap_or_default();
                 let keeps = !first.is_empty() && value.starts_with(first);
-                (!keeps).then(|| format!("{by} may set LD_PRELOAD to `{}`", ui::printable(value)))
+                (!keeps).then(|| format!("{by} may set LD_PRELOAD to {}", quoted(value)))
             }
             Change::Set(name, None) if name == LD_PRELOAD => {
                 Some(format!("{by} may set LD_PRELOAD"))
@@ -144,17 +154,14 @@ impl Environment {
             Change::Set(..) => None,
         }
     }
+}
 
-    fn set(&mut self, name: &str, value: &str) {
-        self.remove(name);
-        self.lines.push(format!("{name}={value}"));
+/// Words of an image in a sentence, on one line and not too long.
+pub(super) fn quoted(words: &str) -> String {
+    let mut words = ui::printable(words);
+    if let Some((end, _)) = words.char_indices().nth(QUOTED_CHARACTERS_MAX) {
+        words.truncate(end);
+        words.push('…');
     }
-
-    fn remove(&mut self, name: &str) {
-        let is_it = |line: &String| {
-            let rest = line.strip_prefix(name);
-            rest.is_some_and(|rest| rest.starts_with('='))
-        };
-        self.lines.retain(|line| !is_it(line));
-    }
+    format!("`{words}`")
 }

@@ -1,9 +1,10 @@
 //! What a shell script does to `LD_PRELOAD`, and which command it ends with.
 
-use super::environment::{Certainty, Change, Environment};
+use super::environment::{Certainty, Change, Environment, quoted};
 use super::shell::{self, Command, When};
 use super::starters::{self, Started};
 use crate::env_vars::LD_PRELOAD;
+use crate::ui;
 use std::path::Path;
 
 /// What a shell reads.
@@ -13,6 +14,8 @@ pub(super) struct Script<'a> {
     pub(super) file: Option<&'a Path>,
     /// Those that `"$@"` stands for.
     pub(super) arguments: &'a [String],
+    /// The text of a file that it includes.
+    pub(super) include: &'a dyn Fn(&str) -> Option<String>,
 }
 
 impl Script<'_> {
@@ -20,12 +23,13 @@ impl Script<'_> {
     /// cannot tell ends with `exec "$@"`, as those do that images start with.
     pub(super) fn follow(&self, environment: &mut Environment) -> Option<Vec<String>> {
         for command in shell::commands(self.text, LD_PRELOAD) {
-            let certainty = match command.when {
-                When::Without(_) if !environment.preloads().is_empty() => continue,
-                When::Always => Certainty::Always,
-                When::Perhaps | When::Without(_) => Certainty::Perhaps,
+            let certainty = match certainty_of(&command, environment) {
+                None => continue,
+                Some(_) if command.is_last => Certainty::Always, // no other starts a program
+                Some(certainty) => certainty,
             };
-            let by = self.shown(&command);
+            self.included(&command, environment, certainty);
+            let by = shown(&command, self.file);
             for change in changes(&command, environment) {
                 environment.apply(change, &by, certainty);
             }
@@ -47,6 +51,33 @@ impl Script<'_> {
         self.file.map(|_| self.arguments[options..].to_vec())
     }
 
+    /// Does what the file says that a command includes: `. FILE`.
+    fn included(&self, command: &Command, environment: &mut Environment, outer: Certainty) {
+        let [dot, file, ..] = command.words.as_slice() else {
+            return;
+        };
+        let file = value(file, environment).filter(|_| [".", "source"].contains(&dot.as_str()));
+        let Some((file, text)) = file.and_then(|file| Some((file.clone(), (self.include)(&file)?)))
+        else {
+            return;
+        };
+        for mut command in shell::commands(&text, LD_PRELOAD) {
+            command.is_last = false;
+            let Some(inner) = certainty_of(&command, environment) else {
+                continue;
+            };
+            let certainty = if outer == Certainty::Always {
+                inner
+            } else {
+                outer
+            };
+            let by = shown(&command, Some(Path::new(&file)));
+            for change in changes(&command, environment) {
+                environment.apply(change, &by, certainty);
+            }
+        }
+    }
+
     /// What starts a program changes the environment too.
     fn start(&self, mut words: Vec<String>, environment: &mut Environment, certainty: Certainty) {
         for _ in 0..super::STARTERS_MAX {
@@ -58,7 +89,7 @@ impl Script<'_> {
             else {
                 return;
             };
-            let by = self.in_file(&starters::shown(&words, &command));
+            let by = in_file(&starters::shown(&words, &command), self.file);
             for change in changes {
                 environment.apply(change, &by, certainty);
             }
@@ -82,22 +113,25 @@ impl Script<'_> {
         }
         (expanded, takes_arguments)
     }
+}
 
-    fn shown(&self, command: &Command) -> String {
-        const CHARACTERS_MAX: usize = 100;
-        let mut words = command.words.join(" ");
-        if let Some((end, _)) = words.char_indices().nth(CHARACTERS_MAX) {
-            words.truncate(end);
-            words.push('…');
-        }
-        self.in_file(&format!("`{words}`"))
+/// Whether a command is executed; `None` if it is not.
+fn certainty_of(command: &Command, environment: &Environment) -> Option<Certainty> {
+    match command.when {
+        When::Without(_) if !environment.preloads().is_empty() => None,
+        When::Always => Some(Certainty::Always),
+        When::Perhaps | When::Without(_) => Some(Certainty::Perhaps),
     }
+}
 
-    fn in_file(&self, what: &str) -> String {
-        match self.file {
-            Some(file) => format!("{what} in `{}`", file.display()),
-            None => what.to_owned(),
-        }
+fn shown(command: &Command, file: Option<&Path>) -> String {
+    in_file(&quoted(&command.words.join(" ")), file)
+}
+
+fn in_file(what: &str, file: Option<&Path>) -> String {
+    match file {
+        Some(file) => format!("{what} in `{}`", ui::printable(file)),
+        None => what.to_owned(),
     }
 }
 

@@ -11,7 +11,7 @@ use std::str::Chars;
 pub(super) struct Command {
     pub(super) words: Vec<String>,
     pub(super) when: When,
-    /// Whether the script ends with it.
+    /// Whether the script ends with it, if it is executed.
     pub(super) is_last: bool,
 }
 
@@ -36,11 +36,31 @@ enum Token {
     Close,
 }
 
+impl When {
+    /// If both are true.
+    fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Always, when) | (when, Self::Always) => when,
+            (Self::Without(name), _) | (_, Self::Without(name)) => Self::Without(name),
+            (Self::Perhaps, Self::Perhaps) => Self::Perhaps,
+        }
+    }
+}
+
 /// What a command is part of.
+#[derive(Debug, Clone, Copy)]
+struct Block {
+    kind: Kind,
+    /// When that is executed which this is a part of.
+    around: When,
+    when: When,
+    is_in_subshell: bool,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Block {
+enum Kind {
     /// A condition, a loop, a function.
-    When(When),
+    Group,
     Case,
     Subshell,
 }
@@ -94,20 +114,19 @@ impl Reader<'_> {
                     self.after = Some((token, when));
                 }
                 Token::Open => self.open(),
-                Token::Close => match self.blocks.last() {
-                    Some(Block::Subshell) => {
+                Token::Close => match self.blocks.last().map(|block| block.kind) {
+                    Some(Kind::Subshell) => {
                         self.end();
                         self.blocks.pop();
                     }
                     // What came before was a pattern.
-                    Some(Block::Case) => self.words.clear(),
+                    Some(Kind::Case) => self.words.clear(),
                     _ => self.end(),
                 },
             }
         }
         self.end();
         if let (Some(true), Some(last)) = (self.last, self.commands.last_mut()) {
-            last.when = When::Always;
             last.is_last = true;
         }
     }
@@ -123,7 +142,7 @@ impl Reader<'_> {
             return;
         }
         match word.as_str() {
-            "if" | "while" | "until" | "{" => self.blocks.push(Block::When(When::Perhaps)),
+            "if" | "while" | "until" | "{" => self.begin(Kind::Group),
             "then" => {
                 let tested = self.tested();
                 self.set_block(tested);
@@ -135,11 +154,11 @@ impl Reader<'_> {
                 self.last = None;
             }
             "for" | "select" => {
-                self.blocks.push(Block::When(When::Perhaps));
+                self.begin(Kind::Group);
                 self.words.push(word);
             }
             "case" => {
-                self.blocks.push(Block::Case);
+                self.begin(Kind::Case);
                 self.words.push(word);
             }
             _ => self.words.push(word),
@@ -147,9 +166,20 @@ impl Reader<'_> {
     }
 
     fn set_block(&mut self, when: When) {
-        if let Some(Block::When(block)) = self.blocks.last_mut() {
-            *block = when;
+        if let Some(block) = self.blocks.last_mut() {
+            block.when = when;
         }
+    }
+
+    fn begin(&mut self, kind: Kind) {
+        let outer = self.blocks.last();
+        self.blocks.push(Block {
+            kind,
+            around: outer.map_or(When::Always, |outer| outer.around.and(outer.when)),
+            when: When::Perhaps,
+            is_in_subshell: kind == Kind::Subshell
+                || outer.is_some_and(|outer| outer.is_in_subshell),
+        });
     }
 
     /// The beginning of a subshell, or of a function: `name()`.
@@ -160,7 +190,7 @@ impl Reader<'_> {
             return;
         }
         self.end();
-        self.blocks.push(Block::Subshell);
+        self.begin(Kind::Subshell);
     }
 
     /// When what comes after the last command is executed, which may be a test such as `[ -z "$LD_PRELOAD" ]`.
@@ -181,25 +211,19 @@ impl Reader<'_> {
     /// Keeps a command, if there is one.
     fn end(&mut self) {
         let words = std::mem::take(&mut self.words);
-        if words.is_empty() || self.blocks.contains(&Block::Subshell) {
+        let block = self.blocks.last();
+        if words.is_empty() || block.is_some_and(|block| block.is_in_subshell) {
             return;
         }
-        let around = self.blocks.iter().map(|block| match block {
-            Block::When(when) => *when,
-            Block::Case | Block::Subshell => When::Perhaps,
-        });
-        let conditions = around.chain(self.after.as_ref().map(|(_, when)| *when));
-        let conditions: Vec<When> = conditions.collect();
-        let is_guarded = |when: &&When| matches!(when, When::Without(_));
-        let guard = conditions.iter().find(is_guarded).copied();
-        let after_or = matches!(self.after, Some((Token::Or, _)));
-        self.last = Some(self.blocks.is_empty() && !after_or);
+        let around = block.map_or(When::Always, |block| block.around.and(block.when));
+        let (after_or, after) = match &self.after {
+            Some((token, when)) => (*token == Token::Or, *when),
+            None => (false, When::Always),
+        };
+        self.last = Some(block.is_none() && !after_or);
         self.commands.push(Command {
             words,
-            when: match conditions.as_slice() {
-                [] => When::Always,
-                _ => guard.unwrap_or(When::Perhaps),
-            },
+            when: around.and(after),
             is_last: false,
         });
     }
@@ -533,6 +557,27 @@ mod tests {
         }
         let deep = "${X:+".repeat(10_000) + &"}".repeat(10_000);
         assert_eq!(expanded(&deep, &value), None);
+    }
+
+    /// Each of these would take minutes if the time grew with the square.
+    #[test]
+    fn a_hostile_script_takes_no_longer_than_its_length() {
+        for piece in [
+            "{ a\n",
+            "if a; then b\n",
+            "(",
+            "case a in b) ",
+            "a <<E\n",
+            "$(",
+            "${X:+",
+        ] {
+            let text = piece.repeat((1 << 20) / piece.len());
+            for command in commands(&text, "X") {
+                for word in &command.words {
+                    let _ = expanded(word, &|_| Some(String::new()));
+                }
+            }
+        }
     }
 
     proptest! {

@@ -7,9 +7,10 @@
 //! Most of them pass their environment on. What those do that change it was tried with util-linux 2.38, sudo 1.9 and
 //! coreutils 9.1.
 
-use super::environment::Change;
+use super::environment::{Change, quoted};
 use crate::env_vars::LD_PRELOAD;
 use crate::program::script;
+use std::collections::VecDeque;
 use std::path::Path;
 
 /// What a command starts.
@@ -193,58 +194,76 @@ fn command_of_name(name: &str, arguments: &[String]) -> Option<Started> {
 /// What of a command starts another, for people.
 pub(super) fn shown(words: &[String], started: &[String]) -> String {
     let starter = words.strip_suffix(started).unwrap_or(words);
-    format!("`{}`", starter.join(" "))
+    quoted(&starter.join(" "))
 }
 
 /// env(1) of GNU and BusyBox. In a `#!` line it has one argument, with its blanks.
 pub(super) fn env(arguments: &[String]) -> Option<Started> {
-    let mut words = arguments.to_vec();
+    let mut words = VecDeque::from(arguments.to_vec());
     let mut changes = Vec::new();
-    while let Some(option) = words.first().cloned().filter(|word| word.starts_with('-')) {
-        words.remove(0);
+    while let Some(option) = words.pop_front_if(|word| word.starts_with('-')) {
         if option == "--" {
             break;
         }
-        let (letter, inline) = option_of_env(&option);
-        let value = match letter {
-            'u' | 'C' | 'S' if inline.is_empty() && words.is_empty() => return None,
-            'u' | 'C' | 'S' if inline.is_empty() => words.remove(0),
-            _ => inline.to_owned(),
+        let option = OptionOfEnv::read(&option);
+        if option.clears {
+            changes.push(Change::Cleared);
+        }
+        let mut value = || match option.inline {
+            "" => words.pop_front(),
+            inline => Some(inline.to_owned()),
         };
-        match letter {
-            'i' => changes.push(Change::Cleared),
-            'u' => changes.push(Change::Removed(value)),
-            'S' => {
-                let split = script::words(value.as_bytes())?.into_iter();
-                let split: Result<Vec<String>, _> = split.map(String::from_utf8).collect();
-                words.splice(0..0, split.ok()?);
+        match option.letter {
+            Some('u') => changes.push(Change::Removed(value()?)),
+            Some('C') => drop(value()?),
+            Some('S') => {
+                let split = script::words(value()?.as_bytes())?.into_iter();
+                for word in split.rev() {
+                    words.push_front(String::from_utf8(word).ok()?);
+                }
             }
             _ => {}
         }
-        // Letters may follow that take no value.
-        if matches!(letter, 'i' | '0' | 'v') && !inline.is_empty() {
-            words.insert(0, format!("-{inline}"));
-        }
     }
-    program(&words, changes)
+    program(words.make_contiguous(), changes)
 }
 
-/// The letter of an option of env, and what is behind it in the same word.
-fn option_of_env(option: &str) -> (char, &str) {
-    let Some(long) = option.strip_prefix("--") else {
-        let mut letters = option[1..].chars();
-        let letter = letters.next().unwrap_or('i'); // `-` alone
-        return (letter, letters.as_str());
-    };
-    let (name, inline) = long.split_once('=').unwrap_or((long, ""));
-    let letter = match name {
-        "ignore-environment" => 'i',
-        "unset" => 'u',
-        "chdir" => 'C',
-        "split-string" => 'S',
-        _ => '-', // `--block-signal=…` and others that leave the environment alone
-    };
-    (letter, inline)
+/// An option of env, or several in one word.
+struct OptionOfEnv<'a> {
+    clears: bool,
+    /// The last one, which may have a value.
+    letter: Option<char>,
+    /// What is behind it in the same word.
+    inline: &'a str,
+}
+
+impl<'a> OptionOfEnv<'a> {
+    fn read(option: &'a str) -> Self {
+        if let Some(long) = option.strip_prefix("--") {
+            let (name, inline) = long.split_once('=').unwrap_or((long, ""));
+            return Self {
+                clears: name == "ignore-environment",
+                letter: match name {
+                    "unset" => Some('u'),
+                    "chdir" => Some('C'),
+                    "split-string" => Some('S'),
+                    _ => None,
+                },
+                inline,
+            };
+        }
+        let letters = &option[1..];
+        let mut rest = letters.trim_start_matches(['i', '0', 'v']).chars();
+        let letter = rest.next();
+        let inline = rest.as_str();
+        let without_value = letters.len() - inline.len() - letter.map_or(0, char::len_utf8);
+        Self {
+            // `-` alone does, too.
+            clears: letters.is_empty() || letters[..without_value].contains('i'),
+            letter,
+            inline,
+        }
+    }
 }
 
 /// su(1) and runuser(1): a shell of the user, or with `-u` a program. Options may be behind the user.
