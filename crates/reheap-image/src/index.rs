@@ -288,9 +288,10 @@ fn fitting<'a>(images: &[&'a Descriptor], platform: &Platform) -> Vec<&'a Descri
         images.iter().filter(is).copied().collect()
     };
     let exactly = of(|of, platform| of.is_for(platform) && of.is_exactly(platform));
-    match exactly.is_empty() {
-        true => of(NamedPlatform::is_for),
-        false => exactly,
+    if exactly.is_empty() {
+        of(NamedPlatform::is_for)
+    } else {
+        exactly
     }
 }
 

@@ -102,9 +102,10 @@ pub fn open(
 ) -> Result<StoredImage, ReadError> {
     let store = Store::open(&location.path, workplace)?;
     let selected = location.selected.as_ref();
-    match store.has("index.json") {
-        true => open_layout(&store, selected, wanted),
-        false => open_docker(&store, selected, wanted),
+    if store.has("index.json") {
+        open_layout(&store, selected, wanted)
+    } else {
+        open_docker(&store, selected, wanted)
     }
 }
 
@@ -220,9 +221,10 @@ fn without_artifacts(all: Index, store: &Store) -> Index {
     let images = all.manifests.iter();
     let images = images.filter(|listed| !artifacts.contains(&listed.digest));
     let manifests: Vec<Descriptor> = images.cloned().collect();
-    match manifests.is_empty() {
-        true => all,
-        false => Index { manifests },
+    if manifests.is_empty() {
+        all
+    } else {
+        Index { manifests }
     }
 }
 

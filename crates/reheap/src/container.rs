@@ -103,9 +103,10 @@ impl EntryPoint {
     /// The command that shows which allocator it has in a running container.
     pub(crate) fn proof(&self) -> String {
         let first = "$(docker inspect -f '{{.State.Pid}}' CONTAINER)";
-        match self.has_parent {
-            true => format!("reheap inspect $(pgrep --ns {first} --nslist pid)"),
-            false => format!("reheap inspect {first}"),
+        if self.has_parent {
+            format!("reheap inspect $(pgrep --ns {first} --nslist pid)")
+        } else {
+            format!("reheap inspect {first}")
         }
     }
 }

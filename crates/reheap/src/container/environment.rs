@@ -125,7 +125,11 @@ impl Environment {
             return;
         }
         self.unknown = None;
-        self.risks.clear();
+        // What is added to the old value is as doubtful as that.
+        let is_added = matches!(&change, Change::Set(_, Some(value)) if value.contains(&before));
+        if !is_added {
+            self.risks.clear();
+        }
         match self.preloads() {
             after if after == before => {}
             "" => self.change = Some(format!("{by} takes LD_PRELOAD away")),

@@ -145,9 +145,10 @@ fn executed(command: &Command) -> Option<&[String]> {
     while let [option, rest @ ..] = words
         && option.starts_with('-')
     {
-        words = match option.ends_with('a') {
-            true => rest.get(1..).unwrap_or_default(), // the name that it gets
-            false => rest,
+        words = if option.ends_with('a') {
+            rest.get(1..).unwrap_or_default() // the name that it gets
+        } else {
+            rest
         };
     }
     (!words.is_empty()).then_some(words)
@@ -198,7 +199,76 @@ fn changes(command: &Command, environment: &Environment) -> Vec<Change> {
 
 fn value(word: &str, environment: &Environment) -> Option<String> {
     shell::expanded(word, &|name| match environment.value(name) {
+        _ if name == LD_PRELOAD && environment.unknown().is_some() => None,
         Some(value) => Some(value.to_owned()),
         None => (name == LD_PRELOAD).then(String::new),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_as_doubtful_as_what_it_is_made_of() {
+        for (text, list, is_known, risks) in [
+            ("exec app", "/a.so", true, 0),
+            (
+                "export LD_PRELOAD=/b.so:$LD_PRELOAD; exec app",
+                "/b.so:/a.so",
+                true,
+                0,
+            ),
+            (
+                "LD_PRELOAD=$(find /); export LD_PRELOAD; exec app",
+                "/a.so",
+                false,
+                0,
+            ),
+            (
+                "LD_PRELOAD=$(find /); LD_PRELOAD=$LD_PRELOAD:/b.so; exec app",
+                "/a.so",
+                false,
+                0,
+            ),
+            (
+                "LD_PRELOAD=$(find /); LD_PRELOAD=/b.so; exec app",
+                "/b.so",
+                true,
+                0,
+            ),
+            ("[ $A ] && unset LD_PRELOAD; exec app", "/a.so", true, 1),
+            (
+                "[ $A ] && unset LD_PRELOAD; LD_PRELOAD=$LD_PRELOAD:/b.so exec app",
+                "/a.so:/b.so",
+                true,
+                1,
+            ),
+            (
+                "[ $A ] && unset LD_PRELOAD; LD_PRELOAD=/b.so exec app",
+                "/b.so",
+                true,
+                0,
+            ),
+            (
+                "unset LD_PRELOAD; [ $A ] && LD_PRELOAD=/b.so; exec app",
+                "",
+                true,
+                1,
+            ),
+        ] {
+            let mut environment = Environment::new(&["LD_PRELOAD=/a.so".to_owned()]);
+            let script = Script {
+                text,
+                file: None,
+                arguments: &[],
+                include: &|_| None,
+            };
+            assert_eq!(script.follow(&mut environment).unwrap(), ["app"], "{text}");
+            let found = (environment.preloads(), environment.unknown().is_none());
+            assert_eq!(found, (list, is_known), "{text}");
+            let doubts = environment.doubts().len() - usize::from(!is_known);
+            assert_eq!(doubts, risks, "{text}");
+        }
+    }
 }

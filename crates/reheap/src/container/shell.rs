@@ -107,9 +107,10 @@ impl Reader<'_> {
                 }
                 Token::And | Token::Or => {
                     self.end();
-                    let when = match token == Token::And {
-                        true => self.tested(),
-                        false => When::Perhaps,
+                    let when = if token == Token::And {
+                        self.tested()
+                    } else {
+                        When::Perhaps
                     };
                     self.after = Some((token, when));
                 }

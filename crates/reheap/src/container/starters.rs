@@ -317,7 +317,11 @@ fn sudo(arguments: &[String]) -> Option<Started> {
         ],
         0,
     );
-    let Started::Program { command, changes } = STARTER.started(arguments)? else {
+    let Started::Program {
+        command,
+        changes: set,
+    } = STARTER.started(arguments)?
+    else {
         return None;
     };
     let options = arguments.strip_suffix(&command[..]).unwrap_or_default();
@@ -325,10 +329,11 @@ fn sudo(arguments: &[String]) -> Option<Started> {
         let list = option.strip_prefix("--preserve-env=");
         list.is_some_and(|list| list.split(',').any(|name| name == LD_PRELOAD))
     };
-    let changes = match options.iter().any(keeps) {
-        true => changes,
-        false => [vec![Change::Cleared], changes].concat(),
-    };
+    let mut changes = Vec::new();
+    if !options.iter().any(keeps) {
+        changes.push(Change::Cleared);
+    }
+    changes.extend(set);
     Some(Started::Program { command, changes })
 }
 

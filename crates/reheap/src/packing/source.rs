@@ -81,23 +81,24 @@ impl Source<'_> {
         .into()
     }
 
-    /// How to name one of several images.
+    /// How to name one of several images, by what comes behind the path.
     fn choices(&self, suffixes: &[String]) -> String {
         const SHOWN_MAX: usize = 8;
         let path = Location::new(self.image).path;
-        let transport = match path.is_dir() {
-            true => "oci",
-            false => "oci-archive",
+        let shown = path.display();
+        let name = |suffix: &String| {
+            let has_repository = suffix.starts_with(':') && suffix[1..].contains(':');
+            ui::printable(if path.is_dir() {
+                format!("oci:{shown}{suffix}")
+            } else if !path.exists() {
+                format!("{}{suffix}", self.image.display()) // in a registry
+            } else if has_repository {
+                format!("docker-archive:{shown}{suffix}")
+            } else {
+                format!("oci-archive:{shown}{suffix}")
+            })
         };
-        let shown = suffixes.iter().take(SHOWN_MAX);
-        let names = shown.map(|suffix| match path.exists() {
-            true if suffix[1..].contains(':') && suffix.starts_with(':') => {
-                format!("docker-archive:{}{suffix}", path.display())
-            }
-            true => format!("{transport}:{}{suffix}", path.display()),
-            false => format!("{}{suffix}", self.image.display()),
-        });
-        let names: Vec<String> = names.map(ui::printable).collect();
+        let names: Vec<String> = suffixes.iter().take(SHOWN_MAX).map(name).collect();
         format!("name one of them: {}", names.join(", "))
     }
 }
