@@ -250,6 +250,42 @@ fn a_program_that_is_linked_with_a_shared_allocator_works_unless_it_takes_blocks
     assert_ne!(verdict["verdict"], "works", "{verdict}");
 }
 
+/// As SWI-Prolog does it: it works without that library, too.
+#[test]
+fn a_program_may_tell_a_linked_tcmalloc_of_its_threads() {
+    let workshop = Workshop::new();
+    workshop.write(
+        "lib.c",
+        "#include <stddef.h>\n\
+        void *__libc_malloc(size_t); void __libc_free(void *);\n\
+        void *malloc(size_t n) { return __libc_malloc(n); }\n\
+        void free(void *p) { __libc_free(p); }\n\
+        void MallocExtension_MarkThreadIdle(void) {}\n\
+        size_t MallocExtension_GetThreadCacheSize(void) { return 0; }\n",
+    );
+    workshop.write(
+        "rests.c",
+        format!(
+            "__attribute__((weak)) void MallocExtension_MarkThreadIdle(void);\n\
+            __attribute__((weak)) unsigned long MallocExtension_GetThreadCacheSize(void);\n{}",
+            HELLO.replace(
+                "return 0",
+                "MallocExtension_MarkThreadIdle(); return (int)MallocExtension_GetThreadCacheSize()"
+            )
+        ),
+    );
+    let name = "libtcmalloc_minimal.so.4";
+    workshop.run(&format!(
+        "cc -fno-builtin -shared -fPIC -Wl,-soname,{name} lib.c -o {name}"
+    ));
+    workshop.run(&format!(
+        "cc rests.c -Wl,--no-as-needed -Wl,-rpath,$ORIGIN -L. -l:{name} -o rests"
+    ));
+    assert_eq!(workshop.check("rests", 0)["verdict"], "works");
+    let outcome = run(reheap("run -a jemalloc --").arg(workshop.path("rests"))).succeeded();
+    assert_eq!(outcome.stdout, "hello\n");
+}
+
 #[test]
 fn cxx_code_that_takes_operator_new_from_a_linked_allocator_is_refused() {
     let workshop = Workshop::new();

@@ -28,8 +28,8 @@ const MAY_BE_IDLE: [&str; 7] = [
 ];
 
 /// Beginnings of names that make, free and look at no block: they ask for sums or change settings of the allocator that
-/// they belong to. `nallocx` only computes a size. The last ones are of the libc, and allocators watch them.
-const HARMLESS: [&str; 35] = [
+/// they belong to. `nallocx` and tcmalloc's estimate only compute a size. The last ones are of the libc, and allocators watch them.
+const HARMLESS: [&str; 38] = [
     "mallctl",
     "malloc_stats",
     "malloc_message",
@@ -55,6 +55,9 @@ const HARMLESS: [&str; 35] = [
     "MallocExtension_GetStats",
     "MallocExtension_MallocMemoryStats",
     "MallocExtension_Release",
+    "MallocExtension_MarkThread",
+    "MallocExtension_GetThreadCacheSize",
+    "MallocExtension_GetEstimatedAllocatedSize",
     "mallinfo",
     "malloc_trim",
     "malloc_info",
