@@ -97,6 +97,47 @@ fn the_user_chooses_the_compiler() {
 }
 
 #[test]
+fn each_of_several_files_becomes_an_object() {
+    let sources = sources();
+    let directory = sources.path();
+    fs::write(
+        directory.join("half.c"),
+        "int half(int n) { return n / 2; }\n",
+    )
+    .unwrap();
+    fs::write(
+        directory.join("whole.c"),
+        "int half(int);\nint main(void) { return half(HALF_OF); }\n",
+    )
+    .unwrap();
+    fs::write(directory.join("wrong.c"), "int wrong(void) { return }\n").unwrap();
+    for compiler in ["zig", "musl-gcc"] {
+        let with = format!("cc --compiler {compiler}");
+        run(&mut cc(
+            directory,
+            &format!("{with} -O1 -c half.c -DHALF_OF=14 whole.c"),
+        ))
+        .succeeded();
+        run(&mut cc(
+            directory,
+            &format!("{with} half.o whole.o -o seventh"),
+        ))
+        .succeeded();
+        run(&mut Command::new(directory.join("seventh"))).ended_with(7);
+        run(&mut cc(
+            directory,
+            &format!("{with} -S half.c whole.c -DHALF_OF=1"),
+        ))
+        .succeeded();
+        for made in ["half.o", "whole.o", "half.s", "whole.s"] {
+            fs::remove_file(directory.join(made)).unwrap();
+        }
+        run(&mut cc(directory, &format!("{with} -c wrong.c half.c"))).ended_with(1);
+        assert!(directory.join("half.o").exists(), "{compiler}");
+    }
+}
+
+#[test]
 fn what_zig_cannot_link_is_named_with_another_way() {
     let sources = sources();
     for (flags, option) in [

@@ -204,6 +204,11 @@ impl Compiler {
         }
     }
 
+    /// Whether it makes an object of the first file only, if it is given several: Zig 0.14 does, and says nothing.
+    pub fn compiles_only_the_first(&self) -> bool {
+        self.linking == Linking::Zig
+    }
+
     /// The first of these arguments, if there is one, with which Zig 0.14 cannot link a program: its driver knows neither
     /// `--wrap` nor `-Map`, and it has no runtime for coverage.
     pub fn unknown_to_its_linker<'a>(&self, arguments: &'a [OsString]) -> Option<&'a str> {

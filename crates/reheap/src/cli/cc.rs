@@ -26,7 +26,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{ExitCode, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   reheap cc -O2 hello.c -o hello
@@ -163,17 +163,26 @@ fn run(language: Language, arguments: &CcArguments) -> anyhow::Result<ExitCode> 
         None => workshop.compiler(&target, language, Purpose::Programs)?,
     };
     let pie = Pie::of_arguments(&read);
-    let mut command = compiler.command_in(workshop.search());
-    command.args(compiler.front_of(&read));
-    // The user's own terminal, input and language.
-    command.stdin(Stdio::inherit()).env_remove("LC_ALL");
-    command.envs(env_vars::variable("LC_ALL").map(|value| ("LC_ALL", value)));
+    let mut command = driver(&compiler, &workshop, &read);
     let cannot_start = || format!("cannot start `{}`", compiler.program.display());
     if call != Call::Links {
         // Objects that can go into a static-pie; a later flag of the user's wins.
-        if call == Call::Compiles && pie == Pie::Yes {
-            command.arg("-fPIE");
+        let for_pie = (call == Call::Compiles && pie == Pie::Yes).then_some("-fPIE");
+        if compiler.compiles_only_the_first()
+            && let Some(calls) = call::for_each_file(&read)
+        {
+            let mut code = ExitCode::SUCCESS;
+            for given in calls {
+                let mut command = driver(&compiler, &workshop, &read);
+                let status = command.args(for_pie).args(given).status();
+                let status = status.with_context(cannot_start)?;
+                if !status.success() {
+                    code = exit::passed_on(status);
+                }
+            }
+            return Ok(code);
         }
+        command.args(for_pie);
         // There is nothing to do afterwards, so reheap becomes the compiler.
         let error = command.args(given).exec();
         return Err(error).with_context(cannot_start);
@@ -211,6 +220,15 @@ fn run(language: Language, arguments: &CcArguments) -> anyhow::Result<ExitCode> 
         stack::set_if_ignored(&output, &linked_by)?;
     }
     Ok(exit::passed_on(status))
+}
+
+/// The compiler with the user's own terminal, input and language.
+fn driver(compiler: &Compiler, workshop: &Workshop, given: &[OsString]) -> Command {
+    let mut command = compiler.command_in(workshop.search());
+    command.args(compiler.front_of(given));
+    command.stdin(Stdio::inherit()).env_remove("LC_ALL");
+    command.envs(env_vars::variable("LC_ALL").map(|value| ("LC_ALL", value)));
+    command
 }
 
 /// The derived libc is the first that the linker looks into, unless the user names another.

@@ -62,6 +62,22 @@ fn names_libc(arguments: &[OsString]) -> bool {
     all.into_iter().any(of_linker) || arguments.windows(2).any(in_two_words)
 }
 
+/// Options with which a driver makes a file of each that it is given, under a name of its own choice.
+const MAKE_ONE_OF_EACH: [&str; 4] = ["-c", "--compile", "-S", "--assemble"];
+
+/// The arguments for each single file, where a driver makes several of several.
+pub(super) fn for_each_file(arguments: &[OsString]) -> Option<Vec<Vec<&OsString>>> {
+    let line = CommandLine::of(arguments);
+    let makes_several =
+        line.places.len() > 1 && line.has(&MAKE_ONE_OF_EACH) && !line.has(&["-o", "--output"]);
+    let with_only = |own: &usize| {
+        let all = arguments.iter().enumerate();
+        let kept = all.filter(|(place, _)| place == own || !line.places.contains(place));
+        kept.map(|(_, argument)| argument).collect()
+    };
+    makes_several.then(|| line.places.iter().map(with_only).collect())
+}
+
 /// The file that a link makes.
 pub(super) fn output_of(arguments: &[OsString]) -> PathBuf {
     let mut output = PathBuf::from("a.out");

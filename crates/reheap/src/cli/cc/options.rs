@@ -191,17 +191,21 @@ pub(super) struct CommandLine<'a> {
     pub(super) options: Vec<&'a OsStr>,
     /// The files, `-` for standard input included.
     pub(super) inputs: Vec<Input>,
+    /// Where they are among the arguments.
+    pub(super) places: Vec<usize>,
 }
 
 impl<'a> CommandLine<'a> {
     pub(super) fn of(arguments: &'a [OsString]) -> Self {
         let mut line = Self::default();
         let mut language: Option<String> = None;
-        let mut rest = arguments.iter();
-        while let Some(argument) = rest.next() {
+        let mut rest = arguments.iter().enumerate();
+        while let Some((place, argument)) = rest.next() {
             let text = argument.to_string_lossy();
             let named = match &*text {
-                "-x" | "--language" => rest.next().map(|word| word.to_string_lossy().into_owned()),
+                "-x" | "--language" => rest
+                    .next()
+                    .map(|(_, word)| word.to_string_lossy().into_owned()),
                 _ => text
                     .strip_prefix("--language=")
                     .or_else(|| text.strip_prefix("-x"))
@@ -211,6 +215,7 @@ impl<'a> CommandLine<'a> {
                 language = named.filter(|name| name != "none");
             } else if !text.starts_with('-') || text == "-" {
                 line.inputs.push(Input::of(&text, language.as_deref()));
+                line.places.push(place);
             } else {
                 line.options.push(argument);
                 if TAKE_A_VALUE.contains(&&*text) {
