@@ -6,12 +6,13 @@ pub(crate) use links::behind_links;
 
 use crate::env_vars;
 use crate::system::attributes;
+use crate::ui::Failure;
 use anyhow::Context as _;
 use reheap_allocators::cache::write_dressed;
 use reheap_report::{Colour, Style};
 use rustix::fs::{Access, Mode, OFlags};
 use std::fs::{self, File, Metadata, Permissions};
-use std::io::{self, IsTerminal, Write as _};
+use std::io::{self, IsTerminal, Read as _, Write as _};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
@@ -157,6 +158,14 @@ fn leads_to_standard_output(path: &Path) -> bool {
     path == Path::new(OURS) || fs::read_link(path).is_ok_and(|target| target == Path::new(OURS))
 }
 
+/// Whether a program or a script is there. A report in its place is a word that was forgotten on the command line.
+pub(crate) fn is_program(path: &Path) -> bool {
+    let mut start = [0; 4];
+    let file = path.is_file().then(|| File::open(path).ok()).flatten();
+    file.is_some_and(|mut file| file.read_exact(&mut start).is_ok())
+        && (start == *b"\x7fELF" || start.starts_with(b"#!"))
+}
+
 /// Shows that [`write`] will be able to write there, as far as that can be known: a long run's result has to go somewhere.
 ///
 /// # Errors
@@ -165,6 +174,11 @@ pub(crate) fn check(path: &Path) -> anyhow::Result<()> {
     let cannot = || format!("cannot write `{}`", path.display());
     if path.is_dir() {
         return Err(io::Error::from(io::ErrorKind::IsADirectory)).with_context(cannot);
+    }
+    if is_program(path) {
+        let text = format!("{}: a program is there", cannot());
+        let hint = "`-` stands for standard output, and `--` ends the options of reheap";
+        return Err(Failure::usage(text).hint(hint).into());
     }
     behind_links(path).with_context(cannot)?;
     if is_of_the_system(path) {

@@ -185,6 +185,27 @@ fn a_device_is_written_to_and_not_replaced() {
     assert_eq!(kind(), before);
 }
 
+#[test]
+fn a_report_does_not_replace_a_program() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("app");
+    fs::copy("/bin/true", &program).unwrap();
+    let script = directory.path().join("script");
+    fs::write(&script, "#!/bin/sh\n").unwrap();
+    for path in [&program, &script] {
+        let before = fs::read(path).unwrap();
+        for (line, last) in [
+            ("profile --json", "true"),
+            ("bench --variant a=true --json", "--rounds=1"),
+        ] {
+            let mut command = reheap(line);
+            let outcome = run(command.arg(path).arg(last)).ended_with(2);
+            outcome.said(&["a program is there"]);
+            assert!(fs::read(path).unwrap() == before, "{line}");
+        }
+    }
+}
+
 /// The link leads to a file when standard output does, and renaming a file over it would harm every program.
 #[test]
 fn the_link_of_standard_output_stays_and_leads_to_the_report() {

@@ -210,6 +210,7 @@ macro_rules! conformance_under_limits_of_data {
 }
 
 /// Where snmalloc's checks are built in, it does not look whether memory became accessible.
+#[cfg(feature = "test_all")]
 macro_rules! conformance_under_limits_of_address_space {
     ($allocator:literal) => {
         #[test]

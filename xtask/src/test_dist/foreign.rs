@@ -9,7 +9,8 @@ use crate::dist;
 use crate::targets::debian::Debian;
 use crate::targets::machine::Machine;
 use anyhow::{Result, ensure};
-use reheap_allocators::catalogue::CATALOGUE;
+use reheap_allocators::catalogue::{self, CATALOGUE};
+use reheap_allocators::preload;
 use reheap_allocators::target::Architecture;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,10 @@ use std::process::Command;
 /// Where glibc for AArch64 is here.
 const GLIBC: &str = "/usr/aarch64-linux-gnu";
 const GCC: &str = "aarch64-linux-gnu-gcc";
+
+/// They reserve terabytes of addresses, of which qemu's user mode keeps tables that take all memory. An emulated machine
+/// does not.
+const ONLY_IN_MACHINE: [&str; 2] = ["hardened_malloc", "hardened_malloc-light"];
 
 pub(super) fn check(test: &TestDist<'_>) -> Result<()> {
     let architecture = foreign_architecture()?;
@@ -91,7 +96,7 @@ fn compile_for_glibc(directory: &Path) -> Result<PathBuf> {
 fn check_preloads(test: &TestDist<'_>, tree: &Path, program: &Path) -> Result<()> {
     let libraries = test.new_directory("preloads-")?;
     let cache = test.new_directory("cache-")?;
-    for allocator in CATALOGUE.iter().filter(|it| it.build.is_some()) {
+    for allocator in CATALOGUE.iter().filter(|row| row.build.is_some()) {
         let mut preload = Command::new("qemu-aarch64");
         preload
             .arg(tree.join("bin/reheap"))
@@ -103,6 +108,10 @@ fn check_preloads(test: &TestDist<'_>, tree: &Path, program: &Path) -> Result<()
         let written = outcome::of(&mut preload)?.succeeded()?;
         let written: serde_json::Value = serde_json::from_str(&written.stdout)?;
         let library = written["path"].as_str().unwrap_or_default();
+        ensure!(Path::new(library).is_file(), "there is no `{library}`");
+        if ONLY_IN_MACHINE.contains(&allocator.name) {
+            continue;
+        }
         let mut loads = Command::new("qemu-aarch64");
         loads
             .args(["-L", GLIBC, "-E", &format!("LD_PRELOAD={library}")])
@@ -139,16 +148,25 @@ fn check_in_machine(test: &TestDist<'_>, tree: &Path, programs: &Path) -> Result
     machine.add_command(reheap("inspect /programs/show-maps-musl"));
     machine.add_command(reheap("run -a jemalloc -- /programs/show-maps"));
     machine.add_command(reheap("run -a mimalloc -- /programs/show-maps-musl"));
+    let mut loaded = [
+        "preloads/aarch64-unknown-linux-gnu/libjemalloc-",
+        "preloads/aarch64-unknown-linux-musl/libmimalloc-",
+        "own/aarch64-unknown-linux-",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    for name in ONLY_IN_MACHINE {
+        let arguments = format!("run -a {name} -- /programs/show-maps");
+        machine.add_command(reheap(&arguments));
+        let file = preload::file_name(catalogue::find(name)?);
+        loaded.push(format!("preloads/aarch64-unknown-linux-gnu/{file}"));
+    }
     machine.add_command(reheap("run --check -a jemalloc -- /programs/show-maps"));
     machine.add_command(reheap("profile -o /tmp/profile -- /programs/show-maps"));
     machine.add_command("/usr/local/bin/cargo-reheap reheap --version");
     let printed = machine.run()?;
-    for loaded in [
-        "preloads/aarch64-unknown-linux-gnu/libjemalloc-",
-        "preloads/aarch64-unknown-linux-musl/libmimalloc-",
-        "own/aarch64-unknown-linux-",
-    ] {
-        let path = format!("/usr/local/share/reheap/{loaded}");
+    for library in loaded {
+        let path = format!("/usr/local/share/reheap/{library}");
         ensure!(printed.contains(&path), "no `{path}` in:\n{printed}");
     }
     test.saw("list, inspect, run and profile in an emulated machine");

@@ -146,6 +146,9 @@ fn writable(form: Form, path: &Path) -> anyhow::Result<PathBuf> {
     if path.is_dir() {
         refuse("it is a directory".to_owned())?;
     }
+    if output::is_program(&path) {
+        refuse("a program is there".to_owned())?;
+    }
     // reheap follows a link: it writes to the target, not in place of the link.
     let file = output::behind_links(&path).or_else(|error| refuse(error.to_string()))?;
     if output::is_of_the_system(&path) {
