@@ -229,10 +229,10 @@ allocators! {
     mimalloc("mimalloc", OF_MIMALLOC, FOR_MIMALLOC): has_options;
     jemalloc("jemalloc", OF_JEMALLOC, FOR_JEMALLOC): has_options;
     hardened_malloc_light("hardened_malloc-light"): has_no_options;
+    mimalloc3("mimalloc3", OF_MIMALLOC, FOR_MIMALLOC): has_options;
+    mimalloc_secure("mimalloc-secure", OF_MIMALLOC_SECURE, FOR_MIMALLOC): has_options;
+    mimalloc2_secure("mimalloc2-secure", OF_MIMALLOC_2_SECURE, FOR_MIMALLOC): has_options;
     + test_all {
-        mimalloc3("mimalloc3", OF_MIMALLOC, FOR_MIMALLOC): has_options;
-        mimalloc_secure("mimalloc-secure", OF_MIMALLOC_SECURE, FOR_MIMALLOC): has_options;
-        mimalloc2_secure("mimalloc2-secure", OF_MIMALLOC_2_SECURE, FOR_MIMALLOC): has_options;
         rpmalloc("rpmalloc"): has_no_options;
         snmalloc("snmalloc"): has_no_options;
         snmalloc_checks("snmalloc-checks"): has_no_options;
