@@ -166,7 +166,7 @@ struct Archive {
 
 impl Archive {
     fn directory(&mut self, name: &str) {
-        self.entry(name, 0o040_777, &[]);
+        self.entry(name, 0o040_755, &[]);
     }
 
     fn file(&mut self, name: &str, bytes: &[u8]) {
