@@ -437,7 +437,9 @@ fn a_program_that_needs_a_feature_gets_the_allocator_with_it() {
     project.write("Cargo.toml", format!("{manifest}{program}"));
     project.write("src/lib.rs", "pub fn words() {}\n");
     let before = files(&project);
-    run(&mut adopt(&project, "--with crate")).succeeded();
+    let adopted = run(&mut adopt(&project, "--with crate")).succeeded();
+    let next = "cargo build --release --features printer --target ";
+    assert!((adopted.stdout + &adopted.stderr).contains(next));
     run(&mut adopt(&project, "--check"))
         .succeeded()
         .said(&["no findings"]);

@@ -6,7 +6,7 @@ use super::choosing::{Checked, Modules, Wanted};
 use crate::ui;
 use reheap_adopt::adoption::packages::Packaged;
 use reheap_adopt::adoption::placement::Placement;
-use reheap_adopt::project::{Package, Project};
+use reheap_adopt::project::{Package, Project, Target};
 
 /// What the allocators cost in memory and otherwise, as docs/choosing.md says it. The figures are those of reheap's own
 /// builds of them.
@@ -125,8 +125,18 @@ fn to_do(
     feature: Option<&str>,
     verified: &[String],
 ) -> Vec<(&'static str, String)> {
-    let with_feature = feature.map(|feature| format!(" --features {feature}"));
-    let build = format!("cargo build --release{}", with_feature.unwrap_or_default());
+    let program = first_program(project, &check.packages);
+    let required = program.map_or(&[][..], |program| &program.required_features);
+    let features: Vec<&str> = feature
+        .into_iter()
+        .chain(required.iter().map(String::as_str))
+        .collect();
+    let with_features = if features.is_empty() {
+        String::new()
+    } else {
+        format!(" --features {}", ui::printable(features.join(",")))
+    };
+    let build = format!("cargo build --release{with_features}");
     match &checked.wanted {
         Wanted::Crate {
             modules: Some(_), ..
@@ -150,7 +160,7 @@ fn to_do(
                 Some(triple) => {
                     let bench = "cargo reheap bench --variant glibc,musl -- ARGUMENTS";
                     lines.push(("measure", bench.to_owned()));
-                    let built = built_at(project, &check.packages, triple);
+                    let built = built_at(project, program, triple);
                     let next = format!("{build} --target {triple} && reheap inspect {built}");
                     lines.push(("next", next));
                 }
@@ -173,16 +183,16 @@ fn to_do(
     }
 }
 
-/// Where Cargo puts a program of these packages.
-fn built_at(project: &Project, packages: &[String], triple: &str) -> String {
-    let packages = project
-        .packages
-        .iter()
-        .filter(|it| packages.contains(&it.name));
-    let name = packages
-        .flat_map(Package::programs)
-        .next()
-        .map(|it| it.name.as_str());
+/// The first program of these packages.
+fn first_program<'a>(project: &'a Project, names: &[String]) -> Option<&'a Target> {
+    let packages = project.packages.iter();
+    let named = packages.filter(|package| names.contains(&package.name));
+    named.flat_map(Package::programs).next()
+}
+
+/// Where Cargo puts a program.
+fn built_at(project: &Project, program: Option<&Target>, triple: &str) -> String {
+    let name = program.map(|program| program.name.as_str());
     let directory = project.target_directory.join(triple).join("release");
     let built = directory.join(name.unwrap_or_default());
     ui::printable(built.strip_prefix(&project.root).unwrap_or(&built))
