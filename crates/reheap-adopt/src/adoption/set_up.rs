@@ -284,7 +284,7 @@ fn add_dependency(
     let path = &place.package.manifest.text.path;
     let enabling = match wanted.feature {
         Some(_) => BTreeSet::new(),
-        None => required::features(place),
+        None => required::features(place.package, &place.targets),
     };
     let is_optional = wanted.feature.is_some() || !enabling.is_empty();
     let value = match is_shared {
