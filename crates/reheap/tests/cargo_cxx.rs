@@ -107,7 +107,7 @@ fn cxx_code_throws_and_starts_threads_with_every_allocator_that_is_linked() {
     for allocator in ["snmalloc", "hardened_malloc"] {
         let line = format!("build -a {allocator}");
         let outcome = run(&mut project.cargo_reheap(&line)).succeeded();
-        outcome.said(&["linked again without compiling"]);
+        outcome.said(&["relinked without compiling"]);
         assert_eq!(allocator_in(&project.app()), allocator);
         assert_eq!(prints(&project.app()), "12 4 -1 -1 1\n");
     }

@@ -201,7 +201,7 @@ fn linked_by_a_script() -> Project {
 }
 
 #[test]
-fn an_interrupted_replay_leaves_the_old_executable_and_is_done_again() {
+fn an_interrupted_relink_leaves_the_old_executable_and_is_done_again() {
     let project = linked_by_a_script();
     run(&mut project.cargo_reheap("build -a mimalloc")).succeeded();
     let before = fs::read(project.app()).unwrap();
@@ -218,7 +218,7 @@ fn an_interrupted_replay_leaves_the_old_executable_and_is_done_again() {
 
     run(&mut project.cargo_reheap("build -a rpmalloc"))
         .succeeded()
-        .said(&["linked again without compiling"]);
+        .said(&["relinked without compiling"]);
     app_has_rpmalloc(&project);
     let left: Vec<PathBuf> = files_below(&project.output("debug/deps"))
         .into_iter()
@@ -250,7 +250,7 @@ fn record(project: &Project) -> PathBuf {
 }
 
 #[test]
-fn a_replay_cut_off_between_its_last_steps_is_done_again() {
+fn a_relink_cut_off_between_its_last_steps_is_done_again() {
     let project = Project::new(HELLO);
     run(&mut project.cargo_reheap("build -a mimalloc")).succeeded();
     let old = fs::read(project.app()).unwrap();
@@ -266,7 +266,7 @@ fn a_replay_cut_off_between_its_last_steps_is_done_again() {
 
     run(&mut project.cargo_reheap("build -a rpmalloc"))
         .succeeded()
-        .said(&["linked again"]);
+        .said(&["relinked"]);
     app_has_rpmalloc(&project);
 }
 
@@ -301,13 +301,13 @@ fn somebody_waits_for_the_records(project: &Project) -> bool {
 }
 
 #[test]
-fn a_build_that_links_changed_sources_waits_for_a_replay_of_the_old_ones() {
+fn a_build_that_links_changed_sources_waits_for_a_relink_of_the_old_ones() {
     let project = linked_by_a_script();
     run(&mut project.cargo_reheap("build -a rpmalloc")).succeeded();
     project.write("stop", "");
-    let mut replay = project.cargo_reheap("build -a mimalloc");
-    let replay = Running::start(replay.stdin(Stdio::null()));
-    replay.says_through(&project.directory.join("reached"));
+    let mut relink = project.cargo_reheap("build -a mimalloc");
+    let relink = Running::start(relink.stdin(Stdio::null()));
+    relink.says_through(&project.directory.join("reached"));
     fs::remove_file(project.directory.join("stop")).unwrap();
 
     project.write("src/main.rs", HELLO.replace("hello", "changed"));
@@ -320,7 +320,7 @@ fn a_build_that_links_changed_sources_waits_for_a_replay_of_the_old_ones() {
     });
     let go_on = project.directory.join("go-on");
     in_time("a linker that reads", || fs::write(go_on, "")).unwrap();
-    replay.finish(DEADLINE).succeeded();
+    relink.finish(DEADLINE).succeeded();
     build.finish(DEADLINE).succeeded();
     let app = project.app();
     let (allocator, printed) = (allocator_in(&app), prints(&app));
@@ -350,7 +350,7 @@ fn records_of_executables_that_are_gone_and_of_interrupted_links_go_with_the_nex
     // The one of the executable that is there.
     run(&mut project.cargo_reheap("build -a rpmalloc"))
         .succeeded()
-        .said(&["linked again"]);
+        .said(&["relinked"]);
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn a_configured_linker_is_used() {
     assert_eq!(
         fs::read_to_string(&log).unwrap().lines().count(),
         2,
-        "a replay uses it, too"
+        "a relink uses it, too"
     );
     assert_eq!(allocator_in(&project.app()), "mimalloc");
 
@@ -239,7 +239,7 @@ fn what_the_compiler_says_of_a_link_with_megabytes_of_arguments_is_shortened() {
 }
 
 #[test]
-fn a_link_line_that_is_too_long_for_a_command_reaches_the_linker_also_in_a_replay() {
+fn a_link_line_that_is_too_long_for_a_command_reaches_the_linker_also_in_a_relink() {
     const LAST: &str = "a_symbol_with_a_name_as_long_as_those_of_templates_37999";
     let calls_another = "exec cc \"$@\"";
     for (linker, option) in [
@@ -254,7 +254,7 @@ fn a_link_line_that_is_too_long_for_a_command_reaches_the_linker_also_in_a_repla
         let print = format!("println!(\"cargo:rustc-link-arg={option}{name}{{number}}=0\")");
         let script = format!("fn main() {{ for number in 0..38000 {{ {print} }} }}\n");
         project.write("build.rs", script);
-        for (allocator, how) in [("rpmalloc", ""), ("jemalloc", "linked again")] {
+        for (allocator, how) in [("rpmalloc", ""), ("jemalloc", "relinked")] {
             let mut build = project.cargo_reheap(&format!("build -a {allocator}"));
             run(&mut build).succeeded().said(&[how]);
             assert_eq!(allocator_in(&project.app()), allocator, "{linker}");

@@ -128,7 +128,7 @@ fn every_member_is_linked_with_its_own_choice_and_the_others_with_that_of_the_wo
     // Each is right when Cargo links it.
     run(&mut project.cargo_reheap("build"))
         .succeeded()
-        .did_not_say("linked again")
+        .did_not_say("relinked")
         .said(&[
             "chosen in one/Cargo.toml",
             "chosen in tuned/Cargo.toml",

@@ -1,4 +1,4 @@
-//! Builds the variants of a Rust project: it compiles once for each libc and links again for each allocator.
+//! Builds the variants of a Rust project: it compiles once for each libc and relinks for each allocator.
 
 use crate::bench::measure::Measurement;
 use crate::bench::preloaded::{Dynamic, ReadProgram};

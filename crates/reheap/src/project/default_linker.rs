@@ -22,7 +22,7 @@ pub(super) fn usable(linker: PathBuf, rustc: &Path) -> Result<PathBuf, Failure> 
         let hint = "take it out of Cargo's configuration: `cargo reheap` tells Cargo about it";
         return Err(Failure::failed(message).hint(hint));
     }
-    // rustc starts linkers with the directory of its own in PATH, in front. For a replay there is no rustc.
+    // rustc starts linkers with the directory of its own in PATH, in front. For a relink there is no rustc.
     match text == RUST_LLD {
         true => Ok(rust_lld(rustc).unwrap_or(linker)),
         false => Ok(linker),

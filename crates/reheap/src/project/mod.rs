@@ -1,7 +1,7 @@
 //! Rust projects: Cargo's own commands, linked with a derived libc, and proved.
 //!
 //! [`session`] runs Cargo with [`linker`] as its linker, which links as [`plan`] says and keeps [`records`] for a
-//! replay; [`proof`] reads back what came of it. [`project_choice`] is what the manifests choose, [`workspace`] for which
+//! relink; [`proof`] reads back what came of it. [`project_choice`] is what the manifests choose, [`workspace`] for which
 //! package.
 
 mod compilers;

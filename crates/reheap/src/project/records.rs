@@ -1,7 +1,7 @@
-//! Records links, so that reheap can replay them with another derived libc.
+//! Records links, so that reheap can relink executables with another derived libc.
 //!
 //! After a link, reheap keeps the objects that rustc deletes, together with the command line. If the user asks for
-//! another allocator and Cargo finds nothing to do, reheap replays the link. That takes a second or less; a rebuild
+//! another allocator and Cargo finds nothing to do, reheap relinks the executable. That takes a second or less; a rebuild
 //! takes minutes.
 
 use super::plan::Plan;
@@ -29,8 +29,8 @@ struct Record {
     /// record reads all of them.
     passing: Passing,
     output: PathBuf,
-    /// SHA-256 of the output, during a replay also of the next one. Where the file is another, somebody else linked it,
-    /// and a replay would bring back old code.
+    /// SHA-256 of the output, during a relink also of the next one. Where the file is another, somebody else linked it,
+    /// and a relink would bring back old code.
     output_sha256: Vec<String>,
     /// Files that are gone after the link: the path on the command line, and the name under which they are kept.
     kept: Vec<(PathBuf, String)>,
@@ -97,7 +97,7 @@ pub(super) fn record(
     fs::rename(unfinished.keep(), &directory).with_context(cannot)
 }
 
-/// The file in an argument that will not be there for a replay: an object of the crate itself, which rustc deletes, or
+/// The file in an argument that will not be there for a relink: an object of the crate itself, which rustc deletes, or
 /// anything in the temporary directory that rustc makes for a link.
 fn vanishing_file(argument: &OsString) -> Option<PathBuf> {
     let bytes = argument.as_bytes();
@@ -125,9 +125,9 @@ pub(crate) struct Linked {
 pub(crate) enum When {
     /// By Cargo, as planned.
     AsBuilt,
-    /// It was replayed now.
-    Again,
-    /// By another plan, and not replayed yet.
+    /// By reheap, just now.
+    Relinked,
+    /// By another plan, and not relinked yet.
     Outdated,
 }
 
@@ -147,7 +147,7 @@ pub(crate) fn look_up(
     }))
 }
 
-/// Links an executable of Cargo's again if its last link followed another plan.
+/// Relinks an executable of Cargo's if its last link followed another plan.
 pub(crate) fn ensure(executable: &Path, plan: &Plan, records: &Path) -> anyhow::Result<Linked> {
     let _lock = lock(records)?;
     let (directory, mut record) = recorded(records, executable, plan)?;
@@ -155,14 +155,14 @@ pub(crate) fn ensure(executable: &Path, plan: &Plan, records: &Path) -> anyhow::
     let mut when = When::AsBuilt;
     if record.plan.as_ref() != Some(plan) {
         check_unchanged(executable, &record, plan)?;
-        replay(&directory, &mut record, executable, plan)
-            .with_context(|| format!("cannot link `{}` again", executable.display()))?;
-        when = When::Again;
+        relink_in_place(&directory, &mut record, executable, plan)
+            .with_context(|| format!("cannot relink `{}`", executable.display()))?;
+        when = When::Relinked;
     }
     Ok(Linked { rust_heap, when })
 }
 
-/// Links what an executable of Cargo's was made of once more, by this plan, into another file. The executable stays.
+/// Relinks what an executable of Cargo's was made of, by this plan, into another file. The executable stays.
 pub(crate) fn link_beside(
     executable: &Path,
     plan: &Plan,
@@ -207,7 +207,7 @@ fn recorded(records: &Path, executable: &Path, plan: &Plan) -> anyhow::Result<(P
     Ok(found.ok_or_else(|| not_recorded(executable, plan))?)
 }
 
-/// A replay makes the executable that was linked. If another one has replaced it, a replay would bring old code back.
+/// A relink makes the executable that was linked. If another one has replaced it, a relink would bring old code back.
 fn check_unchanged(executable: &Path, record: &Record, plan: &Plan) -> anyhow::Result<()> {
     let contents =
         fs::read(executable).with_context(|| format!("cannot read `{}`", executable.display()))?;
@@ -221,7 +221,7 @@ fn check_unchanged(executable: &Path, record: &Record, plan: &Plan) -> anyhow::R
 fn changed(executable: &Path, plan: &Plan) -> Failure {
     let (shown, triple) = (executable.display(), &plan.triple);
     Failure::failed(format!(
-        "cannot link `{shown}` again: it has changed since reheap linked it"
+        "cannot relink `{shown}`: it has changed since reheap linked it"
     ))
     .hint(format!(
         "cargo clean --target {triple}; to strip programs, set `strip = true` in the profile"
@@ -338,7 +338,7 @@ fn find_record(records: &Path, executable: &Path) -> anyhow::Result<Option<(Path
     Ok(same_contents)
 }
 
-fn replay(
+fn relink_in_place(
     directory: &Path,
     record: &mut Record,
     executable: &Path,

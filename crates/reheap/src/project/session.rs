@@ -1,6 +1,6 @@
 //! A Cargo command with another allocator: Cargo does the work, and reheap reads back what it made.
 //!
-//! reheap gives Cargo a linker, and learns from Cargo's messages which executables there are. It replays links that
+//! reheap gives Cargo a linker, and learns from Cargo's messages which executables there are. It relinks those that
 //! Cargo had no reason to repeat, and reads the marker of each executable.
 
 use super::compilers;
@@ -456,7 +456,7 @@ impl Session {
         if !status.success() {
             return Ok((exit::passed_on(status), artifacts));
         }
-        let mut is_replayed = false;
+        let mut is_relinked = false;
         let mut all_records = BTreeSet::new();
         for artifact in &artifacts {
             self.note_a_missing_library(artifact);
@@ -469,7 +469,7 @@ impl Session {
                     let records = self.records(path)?;
                     let linked = records::ensure(path, &plan, &records)?;
                     self.check(path, Some(linked), &self.choice_of(artifact.directory())?)?;
-                    is_replayed |= linked.when == When::Again;
+                    is_relinked |= linked.when == When::Relinked;
                     all_records.insert(records);
                 }
                 other => self.note_unchecked(path, other)?,
@@ -479,7 +479,7 @@ impl Session {
             .iter()
             .try_for_each(|records| records::remove_stale(records))?;
         // Cargo has copied what was there before.
-        if is_replayed && self.flags.has(&["--artifact-dir"]) {
+        if is_relinked && self.flags.has(&["--artifact-dir"]) {
             let mut again = self.cargo(command, additions);
             let status = again.args(for_rustc).status();
             let status = status.context("cannot start Cargo")?;
@@ -569,7 +569,7 @@ impl Session {
         let source = manifest.map(|path| format!(", chosen in {}", path.display()));
         let source = source.unwrap_or_default();
         let how = match linked.map(|linked| linked.when) {
-            Some(When::Again) => ", linked again without compiling",
+            Some(When::Relinked) => ", relinked without compiling",
             _ => "",
         };
         self.note(&format!("{}: {proof}{source}{how}", shown(executable)?));
