@@ -201,9 +201,10 @@ impl Part<'_> {
         if is_refused {
             return State::Refused;
         }
-        match is_there {
-            true => State::There(active),
-            false => State::Absent,
+        if is_there {
+            State::There(active)
+        } else {
+            State::Absent
         }
     }
 }

@@ -285,9 +285,10 @@ impl Kind {
         let makes = |kind: &CrateType| target.crate_types.contains(kind);
         let is_shared = makes(&CrateType::CDyLib);
         let is_for_rust = [CrateType::Lib, CrateType::RLib, CrateType::DyLib];
-        match is_for_rust.iter().any(makes) {
-            true => Self::Library { is_shared },
-            false => Self::ForeignLibrary { is_shared },
+        if is_for_rust.iter().any(makes) {
+            Self::Library { is_shared }
+        } else {
+            Self::ForeignLibrary { is_shared }
         }
     }
 }

@@ -281,9 +281,10 @@ impl Walk {
         }
         let directory = parent.directory.join(name);
         let flat = parent.directory.join(format!("{name}.rs"));
-        match flat.is_file() {
-            true => self.file(&flat, directory, &condition),
-            false => self.file_if_there(&directory.join("mod.rs"), directory, &condition),
+        if flat.is_file() {
+            self.file(&flat, directory, &condition)
+        } else {
+            self.file_if_there(&directory.join("mod.rs"), directory, &condition)
         }
     }
 
@@ -344,9 +345,10 @@ fn tokens(text: &Text) -> Result<TokenStream, AdoptError> {
     let is_script = contents.starts_with("#!") && !contents[2..].trim_start().starts_with('[');
     if is_script || contents.starts_with('\u{feff}') {
         // As many bytes, so that places stay the same.
-        let end = match is_script {
-            true => contents.find('\n').unwrap_or(contents.len()),
-            false => '\u{feff}'.len_utf8(),
+        let end = if is_script {
+            contents.find('\n').unwrap_or(contents.len())
+        } else {
+            '\u{feff}'.len_utf8()
         };
         contents.replace_range(..end, &" ".repeat(end));
     }
@@ -360,9 +362,10 @@ fn tokens(text: &Text) -> Result<TokenStream, AdoptError> {
                     "it is no Rust: a bracket or a string is not closed, or a character is wrong"
                         .to_owned(),
             })?;
-    match is_too_deep(&tokens) {
-        true => Err(too_deep(text)),
-        false => Ok(tokens),
+    if is_too_deep(&tokens) {
+        Err(too_deep(text))
+    } else {
+        Ok(tokens)
     }
 }
 

@@ -234,9 +234,10 @@ impl Found {
         let others = self.others.iter().map(|it| format!("`cfg({it})`"));
         let option = Some(format!("`{}`", self.option)).filter(|_| !self.option.is_empty());
         let with: Vec<String> = option.into_iter().chain(others).collect();
-        match with.is_empty() {
-            true => String::new(),
-            false => format!(" with {}", with.join(" and ")),
+        if with.is_empty() {
+            String::new()
+        } else {
+            format!(" with {}", with.join(" and "))
         }
     }
 }

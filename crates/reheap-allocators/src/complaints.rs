@@ -279,9 +279,10 @@ fn thread_in_front_of(rest: &[u8]) -> usize {
     };
     let digits = number.iter().take_while(|byte| byte.is_ascii_hexdigit());
     let digits = digits.count();
-    match number[digits..].starts_with(b": ") {
-        true => rest.len() - number.len() + digits + 2,
-        false => 0,
+    if number[digits..].starts_with(b": ") {
+        rest.len() - number.len() + digits + 2
+    } else {
+        0
     }
 }
 

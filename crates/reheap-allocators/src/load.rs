@@ -242,9 +242,10 @@ fn reading(loader: &Path, said: String) -> LoadFailure {
             said,
         };
     }
-    match is_for_memory(&said) {
-        true => LoadFailure::AddressSpace { loader, said },
-        false => LoadFailure::Other { loader, said },
+    if is_for_memory(&said) {
+        LoadFailure::AddressSpace { loader, said }
+    } else {
+        LoadFailure::Other { loader, said }
     }
 }
 

@@ -373,9 +373,10 @@ pub fn title(benchmark: &Benchmark) -> String {
     if let Some(limit) = benchmark.memory_limit_bytes {
         apart.push(format!("{} of memory", bytes(limit as f64)));
     }
-    match apart.is_empty() {
-        true => benchmark.name.clone(),
-        false => format!("{} ({})", benchmark.name, apart.join(", ")),
+    if apart.is_empty() {
+        benchmark.name.clone()
+    } else {
+        format!("{} ({})", benchmark.name, apart.join(", "))
     }
 }
 

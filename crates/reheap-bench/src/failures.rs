@@ -74,9 +74,10 @@ impl fmt::Display for Failures {
                 of_all(self.other_output)
             ));
         }
-        match kinds.is_empty() {
-            true => write!(f, "failed {}", of_all(0)),
-            false => f.write_str(&kinds.join(", ")),
+        if kinds.is_empty() {
+            write!(f, "failed {}", of_all(0))
+        } else {
+            f.write_str(&kinds.join(", "))
         }
     }
 }

@@ -24,9 +24,10 @@ pub fn number(value: f64) -> String {
     // 9.996 has become 10.00, which is one digit too many.
     let digits = text.trim_start_matches(['-', '0', '.']);
     let has_one_more = digits.chars().filter(char::is_ascii_digit).count() > 3;
-    match has_one_more && decimals > 0 {
-        true => format!("{value:.*}", decimals - 1),
-        false => text,
+    if has_one_more && decimals > 0 {
+        format!("{value:.*}", decimals - 1)
+    } else {
+        text
     }
 }
 
@@ -90,9 +91,10 @@ pub fn would_have_been_visible(visible: f64) -> String {
 }
 
 fn more(ratio: f64) -> String {
-    match is_said_in_times(ratio) {
-        true => format!("{} times as much", number(ratio)),
-        false => format!("{} more", percent(ratio - 1.0)),
+    if is_said_in_times(ratio) {
+        format!("{} times as much", number(ratio))
+    } else {
+        format!("{} more", percent(ratio - 1.0))
     }
 }
 
@@ -196,16 +198,15 @@ pub fn range_of_change(ratio: &Estimate) -> Option<String> {
         let share = percent((bound - 1.0).abs());
         format!("{share} {}", if bound < 1.0 { "less" } else { "more" })
     };
-    let range = match is_said_in_times(interval.high) {
-        true => {
-            let [low, high] = [interval.low, interval.high].map(number);
-            format!("between {low} and {high} times as much")
-        }
-        false => format!(
+    let range = if is_said_in_times(interval.high) {
+        let [low, high] = [interval.low, interval.high].map(number);
+        format!("between {low} and {high} times as much")
+    } else {
+        format!(
             "between {} and {}",
             bound(interval.low),
             bound(interval.high)
-        ),
+        )
     };
     (interval.confidence >= CONFIDENCE).then_some(range)
 }

@@ -44,9 +44,10 @@ pub fn recommend(findings: &Findings<'_>, wish: &Wish) -> Recommendation {
             Advice::Take(variant) if wish.goal == Goal::Security => contest.unclaimed(variant),
             _ => Vec::new(),
         },
-        failed: match reasons.contains(&Reason::OutputVaries) {
-            true => Vec::new(), // it is not the candidates that fail
-            false => contest.failed(),
+        failed: if reasons.contains(&Reason::OutputVaries) {
+            Vec::new()
+        } else {
+            contest.failed()
         },
         advice,
         reasons,

@@ -36,14 +36,15 @@ pub fn of_one(findings: &Findings<'_>) -> String {
         return format!("{name}: {change}{}", memory_of(findings, variant));
     }
     let direction = findings.benchmark.direction(&main);
-    let none = match all_are_worse(findings, &main) {
-        true => format!(
+    let none = if all_are_worse(findings, &main) {
+        format!(
             "Every other variant {} {} {} than {baseline}",
             verb(&main),
             wanted(direction).1,
             noun(&main)
-        ),
-        false => none_better(&main, direction, baseline),
+        )
+    } else {
+        none_better(&main, direction, baseline)
     };
     match least_memory(findings) {
         Some(memory) => format!("{none}; {memory}"),
@@ -162,9 +163,10 @@ fn least_memory(findings: &Findings<'_>) -> Option<String> {
 /// The variant with the best mean of what the benchmarks are about, if that is claimed of it on the whole.
 fn of_several(overview: &Overview<'_>, matrix: &Matrix) -> String {
     let (here, all) = (matrix.benchmarks.len(), overview.benchmarks.len());
-    let benchmarks = match here == all {
-        true => format!("{all} benchmarks"),
-        false => format!("{here} of {all} benchmarks"),
+    let benchmarks = if here == all {
+        format!("{all} benchmarks")
+    } else {
+        format!("{here} of {all} benchmarks")
     };
     if !matrix.has_means() {
         return format!("No variant has figures of all {benchmarks}");
@@ -237,9 +239,10 @@ fn with_interval(change: &str, ratio: &Estimate) -> String {
 
 /// What joins a change to what it is compared with: 3 times the time *of* glibc, 20 % less *than* glibc.
 fn compared(ratio: f64) -> &'static str {
-    match figures::is_said_in_times(ratio) {
-        true => "of",
-        false => "than",
+    if figures::is_said_in_times(ratio) {
+        "of"
+    } else {
+        "than"
     }
 }
 
@@ -298,9 +301,10 @@ fn common_baseline<'a>(overview: &Overview<'a>, matrix: &Matrix) -> &'a str {
         .iter()
         .map(|&place| baseline(&overview.benchmarks[place]));
     let first = names.next().unwrap_or("the baseline");
-    match names.all(|name| name == first) {
-        true => first,
-        false => "the baseline",
+    if names.all(|name| name == first) {
+        first
+    } else {
+        "the baseline"
     }
 }
 

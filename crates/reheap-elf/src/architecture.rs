@@ -55,9 +55,10 @@ impl Class {
     }
 
     pub(crate) fn of_64_bit(is_64_bit: bool) -> Self {
-        match is_64_bit {
-            true => Self::Bits64,
-            false => Self::Bits32,
+        if is_64_bit {
+            Self::Bits64
+        } else {
+            Self::Bits32
         }
     }
 }

@@ -86,9 +86,10 @@ struct Layout {
 
 impl Layout {
     fn of(machine: Machine) -> Self {
-        let (word, file_header, segment_header, symbol) = match machine.is_64_bit {
-            true => (8, 64, 56, 24),
-            false => (4, 52, 32, 16),
+        let (word, file_header, segment_header, symbol) = if machine.is_64_bit {
+            (8, 64, 56, 24)
+        } else {
+            (4, 52, 32, 16)
         };
         let dynamic = u64::next_multiple_of(file_header + SEGMENTS * segment_header, word);
         let hash = dynamic + Self::DYNAMIC_ENTRIES * 2 * word;
@@ -129,9 +130,10 @@ struct File {
 
 impl File {
     fn header(&mut self, machine: Machine, layout: &Layout) {
-        let class = match machine.is_64_bit {
-            true => elf::ELFCLASS64,
-            false => elf::ELFCLASS32,
+        let class = if machine.is_64_bit {
+            elf::ELFCLASS64
+        } else {
+            elf::ELFCLASS32
         };
         self.bytes.extend(elf::ELFMAG);
         self.bytes

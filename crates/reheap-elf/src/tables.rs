@@ -41,34 +41,38 @@ impl Format {
 
     pub(crate) fn u16(self, bytes: &[u8], at: usize) -> u16 {
         let bytes = [bytes[at], bytes[at + 1]];
-        match self.is_little_endian {
-            true => u16::from_le_bytes(bytes),
-            false => u16::from_be_bytes(bytes),
+        if self.is_little_endian {
+            u16::from_le_bytes(bytes)
+        } else {
+            u16::from_be_bytes(bytes)
         }
     }
 
     pub(crate) fn u32(self, bytes: &[u8], at: usize) -> u32 {
         let bytes = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
-        match self.is_little_endian {
-            true => u32::from_le_bytes(bytes),
-            false => u32::from_be_bytes(bytes),
+        if self.is_little_endian {
+            u32::from_le_bytes(bytes)
+        } else {
+            u32::from_be_bytes(bytes)
         }
     }
 
     fn u64(self, bytes: &[u8], at: usize) -> u64 {
         let (first, second) = (self.u32(bytes, at), self.u32(bytes, at + 4));
-        let (low, high) = match self.is_little_endian {
-            true => (first, second),
-            false => (second, first),
+        let (low, high) = if self.is_little_endian {
+            (first, second)
+        } else {
+            (second, first)
         };
         u64::from(high) << 32 | u64::from(low)
     }
 
     /// A number that is as wide as an address, at one of two places.
     fn word(self, bytes: &[u8], at_64: usize, at_32: usize) -> u64 {
-        match self.is_64_bit {
-            true => self.u64(bytes, at_64),
-            false => u64::from(self.u32(bytes, at_32)),
+        if self.is_64_bit {
+            self.u64(bytes, at_64)
+        } else {
+            u64::from(self.u32(bytes, at_32))
         }
     }
 

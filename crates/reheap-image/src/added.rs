@@ -190,9 +190,10 @@ impl Checked {
     pub fn add(&self, addition: &Addition, workplace: &Workplace<'_>) -> Result<Sealed, ReadError> {
         let manifest = self.image.manifest.as_ref();
         let is_dockers = manifest.is_some_and(|manifest| manifest.media_type.contains("docker"));
-        let compression = match is_dockers {
-            true => Compression::Gzip, // Docker's manifest has no name for another
-            false => addition.compression,
+        let compression = if is_dockers {
+            Compression::Gzip
+        } else {
+            addition.compression
         };
         let entries = self.entries(addition)?;
         let title = &addition.title;
@@ -324,9 +325,10 @@ pub(crate) fn config_of(settings: &mut Value) -> Result<&mut Value, ReadError> {
     if config.is_null() {
         *config = value!({});
     }
-    match config.is_object() {
-        true => Ok(config),
-        false => Err(damaged("configuration", "its `config` is no object")),
+    if config.is_object() {
+        Ok(config)
+    } else {
+        Err(damaged("configuration", "its `config` is no object"))
     }
 }
 

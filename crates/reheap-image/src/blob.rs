@@ -41,16 +41,17 @@ impl Region {
     /// When the file ends before.
     pub fn new(file: Arc<File>, offset: u64, size_bytes: u64) -> io::Result<Self> {
         let end = offset.checked_add(size_bytes);
-        match end.is_some_and(|end| file.metadata().is_ok_and(|there| end <= there.len())) {
-            true => Ok(Self {
+        if end.is_some_and(|end| file.metadata().is_ok_and(|there| end <= there.len())) {
+            Ok(Self {
                 file,
                 offset,
                 size_bytes,
-            }),
-            false => Err(io::Error::new(
+            })
+        } else {
+            Err(io::Error::new(
                 io::ErrorKind::UnexpectedEof,
                 "the file ends before",
-            )),
+            ))
         }
     }
 

@@ -262,9 +262,12 @@ mod tests {
                 usize::from(name == "image")
             );
             write(&path, "first", false).unwrap();
-            let text = |path: &Path| match path.is_dir() {
-                true => fs::read(path.join("blobs/sha256/0")).unwrap(),
-                false => fs::read(path).unwrap(),
+            let text = |path: &Path| {
+                if path.is_dir() {
+                    fs::read(path.join("blobs/sha256/0")).unwrap()
+                } else {
+                    fs::read(path).unwrap()
+                }
             };
             let before = text(&path);
             assert!(matches!(

@@ -58,13 +58,16 @@ pub enum ImageError {
 impl ImageError {
     /// A function that says what the system refused.
     pub(crate) fn io(verb: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |reason| match reason.get_ref().is_some_and(|e| e.is::<EndOfWork>()) {
-            true => Self::Interrupted,
-            false => Self::Io {
-                verb,
-                path: path.to_owned(),
-                reason,
-            },
+        move |reason| {
+            if reason.get_ref().is_some_and(|e| e.is::<EndOfWork>()) {
+                Self::Interrupted
+            } else {
+                Self::Io {
+                    verb,
+                    path: path.to_owned(),
+                    reason,
+                }
+            }
         }
     }
 }
@@ -195,9 +198,10 @@ impl From<io::Error> for ReadError {
         // The reader of archives adds words to an error, and keeps it as its source.
         let source = error.get_ref().and_then(|inner| inner.source());
         let wrapped = source.and_then(|source| source.downcast_ref::<io::Error>());
-        match is(&error) || wrapped.is_some_and(is) {
-            true => Self::Interrupted,
-            false => Self::Io(error),
+        if is(&error) || wrapped.is_some_and(is) {
+            Self::Interrupted
+        } else {
+            Self::Io(error)
         }
     }
 }

@@ -240,9 +240,10 @@ fn place(path: &Path) -> Result<PathBuf, ImageError> {
             }
         }
     }
-    match place.as_os_str().is_empty() {
-        true => Err(ImageError::NoPlace(path.to_owned())),
-        false => Ok(place),
+    if place.as_os_str().is_empty() {
+        Err(ImageError::NoPlace(path.to_owned()))
+    } else {
+        Ok(place)
     }
 }
 
@@ -332,9 +333,10 @@ fn append_file<W: Write>(
 fn open(path: &Path) -> io::Result<(File, u64)> {
     let file = File::open(path)?;
     let metadata = file.metadata()?;
-    match metadata.is_file() {
-        true => Ok((file, metadata.len())),
-        false => Err(io::Error::other("it is no longer a file")),
+    if metadata.is_file() {
+        Ok((file, metadata.len()))
+    } else {
+        Err(io::Error::other("it is no longer a file"))
     }
 }
 

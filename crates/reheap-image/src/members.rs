@@ -100,10 +100,13 @@ impl<R: Read> Members<R> {
         }
         match self.block()? {
             None => Ok(None),
-            Some(block) if block != [0; BLOCK] => match is_summed_up(&block) {
-                true => Ok(Some(block)),
-                false => Err(damaged("a header's checksum is wrong")),
-            },
+            Some(block) if block != [0; BLOCK] => {
+                if is_summed_up(&block) {
+                    Ok(Some(block))
+                } else {
+                    Err(damaged("a header's checksum is wrong"))
+                }
+            }
             Some(_) => match self.block()? {
                 None => Ok(None),
                 Some(second) if second == [0; BLOCK] => Ok(None),
@@ -143,9 +146,10 @@ impl<R: Read> Members<R> {
         }
         let (mut bytes, expected) = (Vec::new(), self.left);
         self.read_to_end(&mut bytes)?;
-        match bytes.len() as u64 == expected {
-            true => Ok(bytes),
-            false => Err(io::ErrorKind::UnexpectedEof.into()),
+        if bytes.len() as u64 == expected {
+            Ok(bytes)
+        } else {
+            Err(io::ErrorKind::UnexpectedEof.into())
         }
     }
 
@@ -314,9 +318,10 @@ fn is_summed_up(block: &[u8; BLOCK]) -> bool {
 /// The size that a header has. Some writers leave out what is zero.
 fn size_in(header: &Header) -> io::Result<u64> {
     let is_blank = |byte: &u8| matches!(byte, 0 | b' ');
-    match header.as_old().size.iter().all(is_blank) {
-        true => Ok(0),
-        false => header.entry_size(),
+    if header.as_old().size.iter().all(is_blank) {
+        Ok(0)
+    } else {
+        header.entry_size()
     }
 }
 
@@ -330,9 +335,10 @@ fn name_in(header: &Header) -> Vec<u8> {
         _ => text(&block[345..500]),
     };
     let name = text(&block[..100]);
-    match beginning.is_empty() {
-        true => name.to_owned(),
-        false => [beginning, b"/", name].concat(),
+    if beginning.is_empty() {
+        name.to_owned()
+    } else {
+        [beginning, b"/", name].concat()
     }
 }
 

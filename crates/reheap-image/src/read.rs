@@ -141,9 +141,10 @@ pub(crate) fn document(bytes: &[u8]) -> Result<(Document, String), ReadError> {
     if parts.layers.len() > LAYERS_MAX {
         return Err(ReadError::TooManyLayers(LAYERS_MAX));
     }
-    let said = match said.is_empty() {
-        true => MediaType::ImageManifest.to_string(),
-        false => said,
+    let said = if said.is_empty() {
+        MediaType::ImageManifest.to_string()
+    } else {
+        said
     };
     Ok((Document::Image(parts), said))
 }
@@ -185,15 +186,17 @@ fn open_layout(
             stored_layer(layer, stored, wanted)
         });
         let mut image = StoredImage {
-            form: match store.has("manifest.json") {
-                true => Form::Both,
-                false => Form::Oci,
+            form: if store.has("manifest.json") {
+                Form::Both
+            } else {
+                Form::Oci
             },
             manifest: Some(Manifest { media_type, blob }),
             layers: layers.collect::<Result<_, _>>()?,
-            names: match store.has("manifest.json") {
-                true => docker_names(store, configuration.hash())?,
-                false => Vec::new(),
+            names: if store.has("manifest.json") {
+                docker_names(store, configuration.hash())?
+            } else {
+                Vec::new()
             },
             configuration,
             annotations,
@@ -419,12 +422,13 @@ fn small(store: &Store, name: &str, wanted: Wanted<'_>) -> Result<Blob, ReadErro
 /// Bytes that are what their digest says.
 pub(crate) fn checked(bytes: Vec<u8>, expected: &str) -> Result<Blob, ReadError> {
     let blob = Blob::of_bytes(bytes);
-    match blob.digest().as_ref() == expected || !expected.starts_with("sha256:") {
-        true => Ok(blob),
-        false => Err(ReadError::Digest {
+    if blob.digest().as_ref() == expected || !expected.starts_with("sha256:") {
+        Ok(blob)
+    } else {
+        Err(ReadError::Digest {
             expected: expected.to_owned(),
             found: blob.digest().to_string(),
-        }),
+        })
     }
 }
 
@@ -447,9 +451,10 @@ fn blob_path(digest: &str) -> Result<String, ReadError> {
     let damaged = || damaged_digest(digest);
     let (algorithm, hash) = digest.split_once(':').ok_or_else(damaged)?;
     let is_plain = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric());
-    match is_plain(algorithm) && is_plain(hash) {
-        true => Ok(format!("blobs/{algorithm}/{hash}")),
-        false => Err(damaged()),
+    if is_plain(algorithm) && is_plain(hash) {
+        Ok(format!("blobs/{algorithm}/{hash}"))
+    } else {
+        Err(damaged())
     }
 }
 

@@ -251,9 +251,10 @@ impl<'a> Session<'a> {
         }
         let is_plain = access.plain_http == PlainHttp::Everywhere || reference.is_local();
         let trusted = access.certificates.ders()?;
-        let (protocol, scheme) = match is_plain {
-            true => (ClientProtocol::Http, "http"),
-            false => (ClientProtocol::Https, "https"),
+        let (protocol, scheme) = if is_plain {
+            (ClientProtocol::Http, "http")
+        } else {
+            (ClientProtocol::Https, "https")
         };
         let builder = reqwest::Client::builder()
             .user_agent(USER_AGENT)
@@ -532,9 +533,10 @@ impl<'a> Session<'a> {
         if got > *size || found.as_ref() != digest {
             return Err(RegistryError::from(ReadError::Digest {
                 expected: digest.clone(),
-                found: match got > *size {
-                    true => format!("longer than {size} bytes"),
-                    false => found.to_string(),
+                found: if got > *size {
+                    format!("longer than {size} bytes")
+                } else {
+                    found.to_string()
                 },
             })
             .into());

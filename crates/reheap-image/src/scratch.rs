@@ -177,11 +177,12 @@ impl Recipe {
     /// What starts.
     fn command(&self) -> Vec<String> {
         let first = self.programs.iter().take(1);
-        match self.entry_point.is_empty() {
-            true => first
+        if self.entry_point.is_empty() {
+            first
                 .map(|program| program.path().display().to_string())
-                .collect(),
-            false => self.entry_point.clone(),
+                .collect()
+        } else {
+            self.entry_point.clone()
         }
     }
 

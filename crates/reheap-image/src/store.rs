@@ -39,9 +39,10 @@ impl Packing {
         let mut beginning = Vec::new();
         file.by_ref().take(512).read_to_end(&mut beginning)?;
         file.rewind()?;
-        let packing = match beginning.starts_with(&GZIP) {
-            true => Self::Gzip,
-            false => Self::None,
+        let packing = if beginning.starts_with(&GZIP) {
+            Self::Gzip
+        } else {
+            Self::None
         };
         if packing == Self::Gzip {
             beginning.clear();
@@ -169,12 +170,13 @@ impl Store {
     /// Reads a manifest or configuration.
     pub(crate) fn read_small(&self, name: &str) -> Result<Vec<u8>, ReadError> {
         let part = self.part(name)?;
-        match part.size_bytes() <= SMALL_BYTES_MAX {
-            true => Ok(part.beginning(SMALL_BYTES_MAX)?),
-            false => Err(ReadError::Damaged {
+        if part.size_bytes() <= SMALL_BYTES_MAX {
+            Ok(part.beginning(SMALL_BYTES_MAX)?)
+        } else {
+            Err(ReadError::Damaged {
                 what: "archive",
                 reason: format!("`{}` is longer than 4 MiB", name.escape_debug()),
-            }),
+            })
         }
     }
 

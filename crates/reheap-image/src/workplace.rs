@@ -58,9 +58,10 @@ impl<'a> Workplace<'a> {
 
     /// Fails when the flag is set.
     pub(crate) fn go_on(&self) -> Result<(), ImageError> {
-        match self.interrupted.load(Ordering::SeqCst) {
-            true => Err(ImageError::Interrupted),
-            false => Ok(()),
+        if self.interrupted.load(Ordering::SeqCst) {
+            Err(ImageError::Interrupted)
+        } else {
+            Ok(())
         }
     }
 }
@@ -93,9 +94,10 @@ pub(crate) struct UntilEnd<'a, R> {
 
 impl<R: Read> Read for UntilEnd<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self.interrupted.load(Ordering::SeqCst) {
-            true => Err(io::Error::other(EndOfWork)),
-            false => self.from.read(buffer),
+        if self.interrupted.load(Ordering::SeqCst) {
+            Err(io::Error::other(EndOfWork))
+        } else {
+            self.from.read(buffer)
         }
     }
 }
@@ -111,11 +113,10 @@ pub(crate) fn copy_with_holes(from: &mut impl Read, to: &mut File) -> io::Result
             return to.set_len(end);
         }
         // Comparing slices is memcmp, many times as fast as looking at each byte.
-        match piece[..count] == ZEROS[..count] {
-            true => {
-                to.seek(SeekFrom::Current(count as i64))?;
-            }
-            false => to.write_all(&piece[..count])?,
+        if piece[..count] == ZEROS[..count] {
+            to.seek(SeekFrom::Current(count as i64))?;
+        } else {
+            to.write_all(&piece[..count])?
         }
     }
 }

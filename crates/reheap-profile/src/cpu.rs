@@ -284,9 +284,10 @@ impl Tally {
         let seconds = |samples: u64| (samples * PERIOD_NANOSECONDS) as f64 / 1e9;
         // What found no room is not seen, but did not end early.
         let all = self.samples + self.hooks + self.lost;
-        let (seen, there) = match self.with_kernel {
-            true => (seconds(all), time.user_seconds + time.system_seconds),
-            false => (seconds(all), time.user_seconds),
+        let (seen, there) = if self.with_kernel {
+            (seconds(all), time.user_seconds + time.system_seconds)
+        } else {
+            (seconds(all), time.user_seconds)
         };
         let is_whole = there < SECONDS_TO_COMPARE || seen > there * PART_SEEN_MIN;
         let few = |samples: u64| samples as f64 <= self.samples as f64 * UNKNOWN_PART_MAX;
@@ -296,16 +297,16 @@ impl Tally {
         }
         let memory = self.memory_functions.values().sum();
         time.in_memory_functions = few(self.hidden).then_some(memory);
-        let (kernel, for_allocator) = match self.with_kernel {
-            true => (self.kernel, self.kernel_for_allocator),
-            false => {
-                let kernel = self.kernel_samples(time);
-                (kernel, self.estimated_for_allocator(time).min(kernel))
-            }
+        let (kernel, for_allocator) = if self.with_kernel {
+            (self.kernel, self.kernel_for_allocator)
+        } else {
+            let kernel = self.kernel_samples(time);
+            (kernel, self.estimated_for_allocator(time).min(kernel))
         };
-        time.measured = match self.with_kernel {
-            true => Measured::Samples,
-            false => Measured::UserSamples,
+        time.measured = if self.with_kernel {
+            Measured::Samples
+        } else {
+            Measured::UserSamples
         };
         time.samples = self.samples - self.kernel + kernel;
         time.in_hooks = None;

@@ -452,9 +452,12 @@ impl Watched {
         let file = recording.program(place);
         let began = recording.began(place);
         // It may execute another program by now. Its own path of it says so, unless it has another root.
-        let program = |pid| match process::has_common_root(pid) {
-            true => Some(file.clone()).filter(|file| file.is_absolute()),
-            false => process::program(pid),
+        let program = |pid| {
+            if process::has_common_root(pid) {
+                Some(file.clone()).filter(|file| file.is_absolute())
+            } else {
+                process::program(pid)
+            }
         };
         let name = in_proc.and_then(process::name);
         Self {

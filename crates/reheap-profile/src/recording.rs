@@ -143,9 +143,10 @@ pub const fn bytes(with_calls: bool) -> u64 {
 }
 
 const fn place_bytes(with_calls: bool) -> usize {
-    match with_calls {
-        true => PLACE_BYTES + SLOTS * TRACE_RING_BYTES,
-        false => PLACE_BYTES,
+    if with_calls {
+        PLACE_BYTES + SLOTS * TRACE_RING_BYTES
+    } else {
+        PLACE_BYTES
     }
 }
 

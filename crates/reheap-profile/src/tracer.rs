@@ -148,9 +148,10 @@ impl<'a> Writing<'a> {
 
     fn begin(&mut self, place: Place) -> Result<Stream, TraceError> {
         let pid = self.recording.pid(place);
-        let words = match self.recording.is_mapped_by(pid) {
-            true => fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default(),
-            false => Vec::new(), // another process has that number
+        let words = if self.recording.is_mapped_by(pid) {
+            fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default()
+        } else {
+            Vec::new()
         };
         let words = words.split(|byte| *byte == 0).map(String::from_utf8_lossy);
         let mut command: Vec<String> = words.map(|word| word.into_owned()).collect();

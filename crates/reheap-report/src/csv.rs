@@ -91,9 +91,10 @@ pub fn csv(overview: &Overview<'_>) -> String {
 
 /// In quotes, if anything in it would end the field or the line (RFC 4180, section 2).
 fn quoted(field: &str) -> Cow<'_, str> {
-    match field.contains([',', '"', '\r', '\n']) {
-        true => format!("\"{}\"", field.replace('"', "\"\"")).into(),
-        false => field.into(),
+    if field.contains([',', '"', '\r', '\n']) {
+        format!("\"{}\"", field.replace('"', "\"\"")).into()
+    } else {
+        field.into()
     }
 }
 

@@ -83,9 +83,10 @@ fn counting<'a>(variant: &'a Variant, failures: &Failures) -> Vec<&'a Run> {
     let counting: Vec<&Run> = runs()
         .filter(|run| !failures.rounds.contains(&run.round))
         .collect();
-    match counting.is_empty() {
-        true => runs().collect(),
-        false => counting,
+    if counting.is_empty() {
+        runs().collect()
+    } else {
+        counting
     }
 }
 

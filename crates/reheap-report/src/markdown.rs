@@ -130,9 +130,10 @@ fn ratio(comparison: Option<&Comparison>) -> String {
 /// A ratio with what may be said of it: bold where a difference is claimed.
 fn judged(comparison: &Comparison) -> String {
     let text = plain(&numbers::judged(comparison));
-    match comparison.verdict.is_claimed() && comparison.ratio.is_some() {
-        true => format!("**{text}**"),
-        false => text,
+    if comparison.verdict.is_claimed() && comparison.ratio.is_some() {
+        format!("**{text}**")
+    } else {
+        text
     }
 }
 

@@ -139,14 +139,16 @@ impl Page {
             colour,
             verbose,
         } = self.style;
-        let least = match verbose {
-            true => Weight::OnRequest,
-            false => Weight::Explains,
+        let least = if verbose {
+            Weight::OnRequest
+        } else {
+            Weight::Explains
         };
         let all = table(view, least);
-        let shown = match verbose || all.fits(width) {
-            true => all,
-            false => table(view, Weight::Matters),
+        let shown = if verbose || all.fits(width) {
+            all
+        } else {
+            table(view, Weight::Matters)
         };
         self.lines.extend(shown.lines(width, colour));
     }

@@ -94,9 +94,10 @@ pub(crate) enum Weight {
 impl View<'_> {
     /// What is said of a quantity in a table. Where nothing is compared there are no ratios, but all columns.
     pub(crate) fn said_of(&self, analysis: &Analysis) -> Weight {
-        match analysis.rows.iter().any(|row| row.comparison.is_some()) {
-            true => self.weight(&analysis.quantity),
-            false => Weight::Explains,
+        if analysis.rows.iter().any(|row| row.comparison.is_some()) {
+            self.weight(&analysis.quantity)
+        } else {
+            Weight::Explains
         }
     }
 

@@ -13,9 +13,10 @@ pub(super) fn add(contents: &str, array: &Array, value: &str, line_end: &str) ->
     let is_on_lines = contents[span.clone()].contains('\n');
     let mut text = contents.to_owned();
     let Some(last) = array.iter().last().and_then(|value| value.span()) else {
-        let inside = match is_on_lines {
-            true => format!("{line_end}    \"{value}\","),
-            false => format!("\"{value}\""),
+        let inside = if is_on_lines {
+            format!("{line_end}    \"{value}\",")
+        } else {
+            format!("\"{value}\"")
         };
         text.insert_str(span.start + 1, &inside);
         return Some(text);
@@ -33,9 +34,10 @@ pub(super) fn add(contents: &str, array: &Array, value: &str, line_end: &str) ->
     let place = end_of_line(contents, end).min(span.end - 1);
     let start = contents[..last.start].rfind('\n').map_or(0, |it| it + 1);
     let indent = &contents[start..last.start];
-    let indent = match indent.trim().is_empty() {
-        true => indent,
-        false => "    ",
+    let indent = if indent.trim().is_empty() {
+        indent
+    } else {
+        "    "
     };
     let own_comma = if comma.is_some() { "," } else { "" };
     text.insert_str(place, &format!("{line_end}{indent}\"{value}\"{own_comma}"));
@@ -60,9 +62,10 @@ pub(super) fn cut(contents: &str, array: &Array, index: usize) -> Option<Vec<Ran
         return Some(one(start..own.end));
     };
     let comma = comma_after(contents, before.end, own.start)?;
-    match comma + 1 >= start {
-        true => Some(one(comma..own.end)),
-        false => Some(vec![start..own.end, comma..comma + 1]),
+    if comma + 1 >= start {
+        Some(one(comma..own.end))
+    } else {
+        Some(vec![start..own.end, comma..comma + 1])
     }
 }
 

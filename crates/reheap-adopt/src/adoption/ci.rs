@@ -255,8 +255,9 @@ fn files(facts: &Facts<'_>) -> Vec<String> {
 /// A word of a shell.
 fn shell(word: &str) -> String {
     let is_plain = |it: char| it.is_ascii_alphanumeric() || "-_./+,".contains(it);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
     }
 }

@@ -57,9 +57,10 @@ pub fn plan(
             let is_number = value
                 .parse::<i64>()
                 .is_ok_and(|it| it.to_string() == *value);
-            let value = match is_number || value == "true" || value == "false" {
-                true => value.clone(),
-                false => string(value),
+            let value = if is_number || value == "true" || value == "false" {
+                value.clone()
+            } else {
+                string(value)
             };
             format!("{} = {value}", manifests::dotted(std::slice::from_ref(key)))
         });

@@ -109,9 +109,10 @@ fn for_each(seeds: &[&str], count: usize, name: &str, mut see: impl FnMut(&Text)
     let mut numbers = Numbers(0x2026_1123);
     for index in 0..count {
         let seed = seeds[index % seeds.len()];
-        let contents = match index < seeds.len() {
-            true => seed.to_owned(),
-            false => mutated(seed, &mut numbers),
+        let contents = if index < seeds.len() {
+            seed.to_owned()
+        } else {
+            mutated(seed, &mut numbers)
         };
         see(&Text {
             path: PathBuf::from(name),

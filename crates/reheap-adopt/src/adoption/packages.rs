@@ -109,9 +109,10 @@ impl Packaged {
 
     /// The same where the workspace says the rest.
     pub(super) fn value_in_member(is_optional: bool) -> String {
-        match is_optional {
-            true => "{ workspace = true, optional = true }".to_owned(),
-            false => "{ workspace = true }".to_owned(),
+        if is_optional {
+            "{ workspace = true, optional = true }".to_owned()
+        } else {
+            "{ workspace = true }".to_owned()
         }
     }
 
@@ -133,9 +134,10 @@ impl Packaged {
 
 /// The value as a bot may write it out: `{ version = "1" }` for `"1"`.
 fn as_table(value: &str) -> String {
-    match value.trim_start().starts_with('{') {
-        true => value.to_owned(),
-        false => format!("{{ version = {value} }}"),
+    if value.trim_start().starts_with('{') {
+        value.to_owned()
+    } else {
+        format!("{{ version = {value} }}")
     }
 }
 

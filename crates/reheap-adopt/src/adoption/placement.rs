@@ -85,9 +85,10 @@ impl Placement {
         let all = ALL_BUILTINS.iter().map(|it| it.triple.as_str());
         let is_named = |triple: &str| self.triples.iter().any(|it| it == triple);
         let twins = all.filter(|triple| self.includes(triple) && !is_named(triple));
-        match self.triples.is_empty() {
-            true => Vec::new(),
-            false => twins.collect(),
+        if self.triples.is_empty() {
+            Vec::new()
+        } else {
+            twins.collect()
         }
     }
 
@@ -126,12 +127,11 @@ fn checked_cfg(inside: &str) -> Result<Condition, Refusal> {
     let condition = Condition::of_cfg(inside);
     let mut atoms = Atoms::default();
     condition.add_atoms(&mut atoms);
-    match atoms.targets.is_empty() {
-        true => {
-            let what = format!("`cfg({inside})` is about no target");
-            Err(Refusal::new(what).hint("for all targets: --targets all"))
-        }
-        false => Ok(condition),
+    if atoms.targets.is_empty() {
+        let what = format!("`cfg({inside})` is about no target");
+        Err(Refusal::new(what).hint("for all targets: --targets all"))
+    } else {
+        Ok(condition)
     }
 }
 

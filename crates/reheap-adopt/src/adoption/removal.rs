@@ -154,9 +154,10 @@ pub(super) fn gives_back(path: &Path, after: Option<&str>, before: &str) -> Resu
         contents: contents.to_owned(),
     };
     let taken_out = |contents: &str| -> Result<String, Refusal> {
-        match path.extension().is_some_and(|it| it == "toml") {
-            true => Ok(of_manifest::remove(&text(contents), &Keep::Nothing)?.contents),
-            false => Ok(statics::remove(&text(contents)).0),
+        if path.extension().is_some_and(|it| it == "toml") {
+            Ok(of_manifest::remove(&text(contents), &Keep::Nothing)?.contents)
+        } else {
+            Ok(statics::remove(&text(contents)).0)
         }
     };
     // The file may have pieces of an older set-up.

@@ -185,9 +185,10 @@ fn check_target(
             return Err(Refusal::new(what).hint("set its allocator by hand"));
         }
         let text = plan.text(&target.root)?;
-        let why = match target.root.starts_with(&project.target_directory) {
-            true => Some("is generated"),
-            false => sources::is_made_elsewhere(&text).then_some("only includes another file"),
+        let why = if target.root.starts_with(&project.target_directory) {
+            Some("is generated")
+        } else {
+            sources::is_made_elsewhere(&text).then_some("only includes another file")
         };
         if let Some(why) = why {
             let what = format!("the source of the {what_it_is} `{name}` (`{root}`) {why}");
@@ -287,11 +288,12 @@ fn add_dependency(
         None => required::features(place.package, &place.targets),
     };
     let is_optional = wanted.feature.is_some() || !enabling.is_empty();
-    let value = match is_shared {
-        true => Packaged::value_in_member(is_optional),
-        false => wanted
+    let value = if is_shared {
+        Packaged::value_in_member(is_optional)
+    } else {
+        wanted
             .packaged
-            .value(wanted.version(), is_optional, wanted.is_for_modules),
+            .value(wanted.version(), is_optional, wanted.is_for_modules)
     };
     let key = wanted.placement.key();
     let table: Vec<&str> = match &key {
@@ -312,11 +314,12 @@ fn add_dependency(
     plan.edit(path, |text| {
         manifests::add(text, &["features"], feature, &value)
     })?;
-    match wanted.is_on_by_default {
-        true => plan.edit(path, |text| {
+    if wanted.is_on_by_default {
+        plan.edit(path, |text| {
             manifests::add_to_feature(text, "default", feature)
-        }),
-        false => Ok(()),
+        })
+    } else {
+        Ok(())
     }
 }
 

@@ -161,9 +161,10 @@ pub(super) fn remove(text: &Text) -> (String, Vec<Left>) {
         let is_at_front = text.contents[..start]
             .trim_start_matches('\u{feff}')
             .is_empty();
-        let blank = match is_at_front {
-            true => Some(last + 1).filter(|&line| line < lines.all.len()),
-            false => mark.checked_sub(1),
+        let blank = if is_at_front {
+            Some(last + 1).filter(|&line| line < lines.all.len())
+        } else {
+            mark.checked_sub(1)
         };
         removed.extend(blank.filter(|&line| lines.is_blank(line)));
     }

@@ -74,14 +74,16 @@ fn manifest() -> impl Strategy<Value = String> {
                 continue;
             }
             seen.push(letter);
-            match table.starts_with('[') {
-                true => rest += &format!("{table}\n"),
-                false => root += table,
+            if table.starts_with('[') {
+                rest += &format!("{table}\n")
+            } else {
+                root += table
             }
         }
-        let all = match is_first {
-            true => format!("{root}{package}{}{end}", rest.trim_end_matches('\n')),
-            false => format!("{root}{rest}{package}{end}"),
+        let all = if is_first {
+            format!("{root}{package}{}{end}", rest.trim_end_matches('\n'))
+        } else {
+            format!("{root}{rest}{package}{end}")
         };
         if is_crlf {
             all.replace('\n', "\r\n")

@@ -243,9 +243,10 @@ impl<'a> Pair<'a> {
                 "`{name}` is used here but is no dependency{}, so that build fails",
                 found.words()
             ),
-            fix: match is_on_some_target {
-                true => self.fix_of_code(need, dependency),
-                false => self.fix_of_features(need, dependency),
+            fix: if is_on_some_target {
+                self.fix_of_code(need, dependency)
+            } else {
+                self.fix_of_features(need, dependency)
             },
         }
     }
@@ -311,13 +312,15 @@ impl<'a> Pair<'a> {
             path: self.package.manifest.text.path.clone(),
             line: dependency.line,
             rule: Rule::ConditionDiffers,
-            what: match words.is_empty() {
-                true => format!("`{name}` is compiled but not used"),
-                false => format!("`{name}` is compiled{words} but not used there"),
+            what: if words.is_empty() {
+                format!("`{name}` is compiled but not used")
+            } else {
+                format!("`{name}` is compiled{words} but not used there")
             },
-            fix: match is_on_some_target {
-                true => self.fix_of_manifest(dependency),
-                false => self.fix_of_table(dependency),
+            fix: if is_on_some_target {
+                self.fix_of_manifest(dependency)
+            } else {
+                self.fix_of_table(dependency)
             },
         }
     }
@@ -377,11 +380,12 @@ impl<'a> Pair<'a> {
         else {
             return "give both the same condition".to_owned();
         };
-        match dependency.is_optional {
-            true => format!("let only `{feature}`, which the code asks for, enable `dep:{key}`"),
-            false => format!(
+        if dependency.is_optional {
+            format!("let only `{feature}`, which the code asks for, enable `dep:{key}`")
+        } else {
+            format!(
                 "add `optional = true`, and `\"dep:{key}\"` to the feature `{feature}`, which the code asks for"
-            ),
+            )
         }
     }
 }

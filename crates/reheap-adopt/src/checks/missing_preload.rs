@@ -71,9 +71,10 @@ fn elsewhere(file: &File, findings: &mut Vec<Finding>) {
             let above = &commands[index - 1];
             command.word(0) == "value:" && above.words.ends_with(&["name:".into(), VARIABLE.into()])
         };
-        let value = match named_above {
-            true => Some(command.word(1)),
-            false => assigned(&command.words),
+        let value = if named_above {
+            Some(command.word(1))
+        } else {
+            assigned(&command.words)
         };
         let Some(value) = value else { continue };
         let line = file.text.line(command.at);

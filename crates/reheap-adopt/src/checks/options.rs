@@ -141,9 +141,10 @@ pub(crate) fn late(package: &Package) -> Vec<Finding> {
     let (has_mimalloc, has_jemalloc) = (brings("mimalloc"), brings("jemalloc"));
     let late = settings(package).filter_map(|(target, setting)| match &setting.what {
         What::Variable(name) => {
-            let is_read = match name.starts_with("MIMALLOC_") {
-                true => has_mimalloc,
-                false => has_jemalloc,
+            let is_read = if name.starts_with("MIMALLOC_") {
+                has_mimalloc
+            } else {
+                has_jemalloc
             };
             // A program that starts itself again, or another one, sets it for that.
             let names = &target.sources.identifiers;
@@ -157,10 +158,10 @@ pub(crate) fn late(package: &Package) -> Vec<Finding> {
         line: setting.line,
         rule: Rule::LateOptions,
         what: format!("`{name}` is set too late: the allocator reads it before `main`"),
-        fix: match name.starts_with("MIMALLOC_") {
-            true => format!("set `{name}` where the program is started"),
-            false => "set it where the program is started, or export a static with the options"
-                .to_owned(),
+        fix: if name.starts_with("MIMALLOC_") {
+            format!("set `{name}` where the program is started")
+        } else {
+            "set it where the program is started, or export a static with the options".to_owned()
         },
     })
     .collect()

@@ -18,9 +18,10 @@ pub(crate) fn of(project: &Project, files: &[PathBuf]) -> Vec<Finding> {
         for dependency in &package.manifest.dependencies {
             let is_known = crates::find(&dependency.package).is_some();
             if is_known && dependency.kind != Kind::Build {
-                match is_mentioned(project, package, dependency) {
-                    false => findings.push(unused(package, dependency)),
-                    true => findings.extend(never_built(project, package, dependency, files)),
+                if !is_mentioned(project, package, dependency) {
+                    findings.push(unused(package, dependency))
+                } else {
+                    findings.extend(never_built(project, package, dependency, files))
                 }
             }
         }

@@ -120,12 +120,13 @@ pub(crate) fn built(repository: &Repository) -> Built {
             .filter(|it| file.kind != Kind::Settings || !is_table(it));
         lines.for_each(|line| add_by_triple(line, &mut triples));
     }
-    match triples.is_empty() {
-        true => Built::Unknown,
-        false => Built::AtMost {
+    if triples.is_empty() {
+        Built::Unknown
+    } else {
+        Built::AtMost {
             triples,
             file: first.name.clone(),
-        },
+        }
     }
 }
 

@@ -57,9 +57,10 @@ impl Pie {
                 _ => {}
             }
         }
-        match brings_start_files && !relocates {
-            true => Pie::No,
-            false => pie,
+        if brings_start_files && !relocates {
+            Pie::No
+        } else {
+            pie
         }
     }
 }

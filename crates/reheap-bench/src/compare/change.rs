@@ -66,9 +66,10 @@ impl Change {
         match (threshold.bound, self.ratio) {
             // Nothing shows whether the session or the program changed what the others are relative to.
             (Bound::Ratio(bound), Some(ratio)) if self.is_reference => {
-                match is_beyond(ratio.value, bound) {
-                    true => Check::Unclear,
-                    false => Check::Kept,
+                if is_beyond(ratio.value, bound) {
+                    Check::Unclear
+                } else {
+                    Check::Kept
                 }
             }
             (Bound::Ratio(bound), Some(ratio)) => {

@@ -250,9 +250,10 @@ impl<'a> Contest<'a> {
     pub(super) fn reason_to_keep(&self) -> Reason {
         if self.eligible().next().is_none() {
             let varies = |warning: &Warning| matches!(warning, Warning::OutputVaries { .. });
-            return match self.findings.warnings.iter().any(varies) {
-                true => Reason::OutputVaries,
-                false => Reason::NoCandidate,
+            return if self.findings.warnings.iter().any(varies) {
+                Reason::OutputVaries
+            } else {
+                Reason::NoCandidate
             };
         }
         match self.wish.goal {

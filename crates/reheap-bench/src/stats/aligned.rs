@@ -80,9 +80,10 @@ impl<'a> AlignedRanks<'a> {
                 .map(|it| 1.0 / it.count())
                 .product::<f64>();
         let is_enough = smallest_p < 1.0 - CONFIDENCE;
-        let (low, high) = match is_enough {
-            true => self.accepted(value, lowest, highest),
-            false => (lowest, highest),
+        let (low, high) = if is_enough {
+            self.accepted(value, lowest, highest)
+        } else {
+            (lowest, highest)
         };
         Estimate {
             value,
@@ -262,9 +263,10 @@ impl Ranked {
     }
 
     fn p(&self) -> f64 {
-        match self.rounds.len() <= EXACT_UP_TO {
-            true => self.exact_p(),
-            false => self.normal_p(),
+        if self.rounds.len() <= EXACT_UP_TO {
+            self.exact_p()
+        } else {
+            self.normal_p()
         }
     }
 

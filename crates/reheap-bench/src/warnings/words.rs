@@ -29,10 +29,7 @@ impl Warning {
             }
             Warning::TooShort { .. } => "Give the command more work, enough for a tenth of a second.".into(),
             Warning::Drift { per_round, .. } => {
-                let cause = match *per_round > 0.0 {
-                    true => "the processor became hot, or the command leaves files behind that slow the next run down",
-                    false => "another program on the machine ended",
-                };
+                let cause = if *per_round > 0.0 { "the processor became hot, or the command leaves files behind that slow the next run down" } else { "another program on the machine ended" };
                 format!("Ratios are paired by round, so the drift barely changes them. The likely cause: {cause}.")
             }
             Warning::OtherLoad { .. } => "Measure again when the machine has nothing else to do.".into(),

@@ -153,9 +153,10 @@ impl Findings {
     pub(super) fn add(&mut self, image: &Image<'_>) -> Result<(), ElfError> {
         image.for_each_symbol(&mut |symbol| {
             self.protections.add(&symbol);
-            match is_wanted(symbol.name) {
-                true => self.add_symbol(&symbol, image),
-                false => Ok(()),
+            if is_wanted(symbol.name) {
+                self.add_symbol(&symbol, image)
+            } else {
+                Ok(())
             }
         })?;
         let mut masked = Masked::default();
@@ -339,9 +340,10 @@ impl Findings {
         // text, as reheap's own catalogue does.
         let is_cut_off =
             memory[found.end - 1] == b' ' && memory.get(found.end).is_none_or(|&byte| byte == 0);
-        let strength = match begins_a_literal && !is_cut_off {
-            true => Confidence::Likely,
-            false => Confidence::Possible,
+        let strength = if begins_a_literal && !is_cut_off {
+            Confidence::Likely
+        } else {
+            Confidence::Possible
         };
         match pattern {
             Pattern::Text(allocator) => self

@@ -87,9 +87,10 @@ impl fmt::Display for Protections {
                 Stack::Unstated => "stack unstated, so executable on most processors",
             }
             .to_owned(),
-            match self.position_independent {
-                true => "PIE",
-                false => "no PIE",
+            if self.position_independent {
+                "PIE"
+            } else {
+                "no PIE"
             }
             .to_owned(),
         ];

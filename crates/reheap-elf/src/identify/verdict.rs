@@ -66,9 +66,10 @@ fn confidence(
 ) -> Option<Confidence> {
     let is_malloc = has_places(kind) && findings.malloc_is_entry_point_of(name);
     let has_more = is_malloc || sighting.confidence >= Some(Confidence::Likely);
-    match sighting.has_interface && has_more {
-        true => Some(Confidence::Certain),
-        false => sighting.confidence,
+    if sighting.has_interface && has_more {
+        Some(Confidence::Certain)
+    } else {
+        sighting.confidence
     }
 }
 
@@ -284,11 +285,10 @@ impl Question<'_> {
         let name = marker.marker.allocator.clone();
         let functions = marker.replaced.join(", ");
         if !marker.replaced.contains(&"malloc") {
-            let reason = match marker.replaced.is_empty() {
-                true => {
-                    "the marker shows that malloc, calloc, realloc and free are its own".to_owned()
-                }
-                false => format!("the marker shows that malloc is its own, but not {functions}"),
+            let reason = if marker.replaced.is_empty() {
+                "the marker shows that malloc, calloc, realloc and free are its own".to_owned()
+            } else {
+                format!("the marker shows that malloc is its own, but not {functions}")
             };
             return Some(verdict(
                 Provider::Allocator { name },
@@ -394,13 +394,14 @@ impl Question<'_> {
             return unknown("its dynamic symbols cannot be found");
         }
         if self.kind == Kind::SharedLibrary {
-            return match self.findings.malloc_is_needed {
-                true => verdict(
+            return if self.findings.malloc_is_needed {
+                verdict(
                     Provider::Outside,
                     Confidence::Certain,
                     "it takes malloc from the program that loads it",
-                ),
-                false => nobody(),
+                )
+            } else {
+                nobody()
             };
         }
         // The dynamic linker takes the first definition in the order of the list.
@@ -431,13 +432,14 @@ impl Question<'_> {
         if !self.findings.malloc_places.is_empty() {
             return self.inside();
         }
-        match self.findings.malloc_is_needed {
-            true => verdict(
+        if self.findings.malloc_is_needed {
+            verdict(
                 Provider::Outside,
                 Confidence::Certain,
                 "it takes malloc from what it is linked with",
-            ),
-            false => nobody(),
+            )
+        } else {
+            nobody()
         }
     }
 

@@ -60,9 +60,10 @@ impl Direct {
     pub(super) async fn retry_after(&self, url: &str, auth: &RegistryAuth) -> Option<Duration> {
         let request = self.client.head(url).header(ACCEPT, MANIFESTS.join(", "));
         // Nobody but the registry learns who asks.
-        let request = match url.starts_with(&self.address) {
-            true => with_auth(request, auth),
-            false => request,
+        let request = if url.starts_with(&self.address) {
+            with_auth(request, auth)
+        } else {
+            request
         };
         let answer = request.send().await.ok()?;
         let value = answer.headers().get(RETRY_AFTER)?.to_str().ok()?;

@@ -88,9 +88,10 @@ impl<'a> Reading<'a> {
 
     fn count(&mut self) -> Result<(), ReadError> {
         self.tree.files += 1;
-        match self.tree.files > FILES_MAX {
-            true => Err(ReadError::TooManyFiles(FILES_MAX)),
-            false => Ok(()),
+        if self.tree.files > FILES_MAX {
+            Err(ReadError::TooManyFiles(FILES_MAX))
+        } else {
+            Ok(())
         }
     }
 

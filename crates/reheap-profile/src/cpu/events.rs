@@ -91,9 +91,10 @@ impl Events {
 }
 
 fn sample_type(kernel: bool) -> u64 {
-    match kernel {
-        true => SAMPLE_TYPE_WITH_KERNEL,
-        false => SAMPLE_TYPE,
+    if kernel {
+        SAMPLE_TYPE_WITH_KERNEL
+    } else {
+        SAMPLE_TYPE
     }
 }
 

@@ -159,9 +159,10 @@ pub(super) fn chosen_words(elf: &Elf) -> Vec<(u64, &'static str)> {
 
 fn is_chosen(entry: &elf::Rela64<LE>) -> bool {
     let kind = entry.r_type(LE, false);
-    match cfg!(target_arch = "aarch64") {
-        true => kind == elf::R_AARCH64_IRELATIVE,
-        false => kind == elf::R_X86_64_IRELATIVE,
+    if cfg!(target_arch = "aarch64") {
+        kind == elf::R_AARCH64_IRELATIVE
+    } else {
+        kind == elf::R_X86_64_IRELATIVE
     }
 }
 

@@ -20,9 +20,10 @@ const STACK: u64 = 1 << 13;
 
 /// The registers that are asked for: frame pointer, stack pointer, program counter, in this order on both machines
 /// (arch/x86/include/uapi/asm/perf_regs.h, arch/arm64/include/uapi/asm/perf_regs.h).
-pub(super) const REGISTERS_ASKED: u64 = match cfg!(target_arch = "aarch64") {
-    true => 1 << 29 | 1 << 31 | 1 << 32,
-    false => 1 << 6 | 1 << 7 | 1 << 8,
+pub(super) const REGISTERS_ASKED: u64 = if cfg!(target_arch = "aarch64") {
+    1 << 29 | 1 << 31 | 1 << 32
+} else {
+    1 << 6 | 1 << 7 | 1 << 8
 };
 
 /// `PERF_CONTEXT_MAX`: what is not below this in a call chain is no address.

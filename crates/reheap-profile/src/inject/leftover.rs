@@ -107,12 +107,13 @@ fn refuse_running(pid: Pid, block: u64, memory: &Memory) -> Result<(), InjectErr
     let maker = maker.ok().and_then(|bytes| bytes.try_into().ok());
     let maker = maker.map_or(0, u32::from_le_bytes);
     let program = fs::read_link(format!("/proc/{maker}/exe")).unwrap_or_default();
-    match program.to_string_lossy().contains("reheap") {
-        true => Err(Obstacle::AlreadyWatched {
+    if program.to_string_lossy().contains("reheap") {
+        Err(Obstacle::AlreadyWatched {
             pid: pid.as_raw(),
             by: maker,
         }
-        .into()),
-        false => Ok(()),
+        .into())
+    } else {
+        Ok(())
     }
 }

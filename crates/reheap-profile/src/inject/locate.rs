@@ -391,9 +391,10 @@ impl<'data, R: ReadRef<'data>> Executable<'data, R> {
                 .filter(|name| places.is_glibc || *name != names::NOT_IN_MUSL)
                 .collect(),
         };
-        let own_frees = match places.is_glibc {
-            true => self.own_frees(&located),
-            false => Vec::new(),
+        let own_frees = if places.is_glibc {
+            self.own_frees(&located)
+        } else {
+            Vec::new()
         };
         let segments = || self.file.segments();
         let start = segments().map(|segment| segment.address()).min();

@@ -54,9 +54,10 @@ fn gaps(mappings: &[Mapping]) -> Vec<Range<u64>> {
     let mut gaps = Vec::new();
     let mut end = 0;
     for mapping in mappings {
-        let room_end = match mapping.path == Path::new("[stack]") {
-            true => mapping.start.saturating_sub(STACK_BYTES),
-            false => mapping.start,
+        let room_end = if mapping.path == Path::new("[stack]") {
+            mapping.start.saturating_sub(STACK_BYTES)
+        } else {
+            mapping.start
         };
         if room_end > end {
             gaps.push(end..room_end);

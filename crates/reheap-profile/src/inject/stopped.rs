@@ -91,9 +91,10 @@ impl Stopped {
                 }
             }
         }
-        match stopped.threads.is_empty() {
-            true => Err(InjectError::Ended),
-            false => Ok(stopped),
+        if stopped.threads.is_empty() {
+            Err(InjectError::Ended)
+        } else {
+            Ok(stopped)
         }
     }
 

@@ -557,9 +557,10 @@ impl Planner {
         operation: &mut Operation,
     ) -> Result<(), ReplayError> {
         let is_shared = self.survey.is_shared(index);
-        let slot = match is_shared {
-            true => self.free.pop(),
-            false => self.threads[thread as usize].slots.pop_back(),
+        let slot = if is_shared {
+            self.free.pop()
+        } else {
+            self.threads[thread as usize].slots.pop_back()
         };
         let slot = slot.map_or_else(|| self.another_slot(), Ok)?;
         let size = event.size.min(SIZE_MAX);

@@ -31,21 +31,23 @@ impl Room {
     /// Refuses a trace in which so many blocks are in use. Half of the memory is for others, such as the replayer.
     pub(super) fn check_blocks(self, blocks: u64) -> Result<(), ReplayError> {
         let needed = blocks.saturating_mul(BYTES_PER_BLOCK);
-        match needed > self.memory / 2 {
-            true => Err(ReplayError::TooManyBlocks {
+        if needed > self.memory / 2 {
+            Err(ReplayError::TooManyBlocks {
                 blocks,
                 available: self.memory,
-            }),
-            false => Ok(()),
+            })
+        } else {
+            Ok(())
         }
     }
 
     /// Refuses a plan of so many bytes.
     pub(super) fn check_plan(self, needed: u64) -> Result<(), ReplayError> {
         let available = self.disk;
-        match needed > available {
-            true => Err(ReplayError::LongPlan { needed, available }),
-            false => Ok(()),
+        if needed > available {
+            Err(ReplayError::LongPlan { needed, available })
+        } else {
+            Ok(())
         }
     }
 
@@ -53,9 +55,10 @@ impl Room {
     pub(super) fn check_peak(self, needed: u64, options: &Options) -> Result<(), ReplayError> {
         let available = self.memory;
         let all_pages = matches!(options.touch, Touch::Pages | Touch::All);
-        match all_pages && needed > available {
-            true => Err(ReplayError::LittleMemory { needed, available }),
-            false => Ok(()),
+        if all_pages && needed > available {
+            Err(ReplayError::LittleMemory { needed, available })
+        } else {
+            Ok(())
         }
     }
 }
@@ -81,9 +84,10 @@ fn memory_limit() -> u64 {
         let controllers = fields.next().unwrap_or_default();
         let path = fields.next().unwrap_or_default().trim_start_matches('/');
         // Of version 2 or version 1 (cgroups(7)).
-        let (root, name) = match controllers.is_empty() {
-            true => ("/sys/fs/cgroup", "memory.max"),
-            false => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+        let (root, name) = if controllers.is_empty() {
+            ("/sys/fs/cgroup", "memory.max")
+        } else {
+            ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
         };
         let is_of_memory =
             controllers.is_empty() || controllers.split(',').any(|it| it == "memory");

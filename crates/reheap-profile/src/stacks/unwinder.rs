@@ -170,9 +170,10 @@ impl Unwinder {
         let mut addresses = Vec::with_capacity(32);
         let end = loop {
             let Some(range) = self.range_of(modules, walk.address.address_for_lookup()) else {
-                break match walk.ran_out {
-                    true => StackEnd::Truncated,
-                    false => StackEnd::Lost,
+                break if walk.ran_out {
+                    StackEnd::Truncated
+                } else {
+                    StackEnd::Lost
                 };
             };
             addresses.push(self.ranges[range].code_address(walk.address));

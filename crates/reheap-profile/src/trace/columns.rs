@@ -165,9 +165,10 @@ impl Lane {
             put_number(blocks, u64::from(block.thread));
             put_number(blocks, folded(*last, block.number));
             *last = block.number;
-            return match call.failed {
-                false => How::Foreign,
-                true => How::FailedForeign,
+            return if !call.failed {
+                How::Foreign
+            } else {
+                How::FailedForeign
             };
         }
         let from_newest = self.context.made - 1 - block.number;
@@ -230,9 +231,10 @@ fn put_column(bytes: &mut Vec<u8>, column: &[u8]) {
     let written = encoder.write_all(column);
     let deflated = written.and_then(|()| encoder.finish());
     let deflated = deflated.expect("memory can be written");
-    let (method, stored) = match deflated.len() < column.len() {
-        true => (DEFLATED, deflated.as_slice()),
-        false => (STORED, column),
+    let (method, stored) = if deflated.len() < column.len() {
+        (DEFLATED, deflated.as_slice())
+    } else {
+        (STORED, column)
     };
     bytes.push(method);
     put_number(bytes, column.len() as u64);
@@ -321,13 +323,15 @@ fn take_event(thread: u32, context: &mut Context, rest: &mut [&[u8]; COLUMNS]) -
     let tick = context.tick.checked_add(take_number(&mut rest[TIMES])?)?;
     context.tick = tick;
     let taken = take_taken(thread, function, how, context, &mut rest[BLOCKS])?;
-    let size = match has_size(function) {
-        true => take_number(&mut rest[SIZES])?,
-        false => 0,
+    let size = if has_size(function) {
+        take_number(&mut rest[SIZES])?
+    } else {
+        0
     };
-    let alignment = match function.is_aligned() {
-        true => take_number(&mut rest[ALIGNMENTS])?,
-        false => 0,
+    let alignment = if function.is_aligned() {
+        take_number(&mut rest[ALIGNMENTS])?
+    } else {
+        0
     };
     let made = (makes(function) && !how.failed()).then_some(Block {
         thread,

@@ -122,9 +122,10 @@ impl CellView {
         CellView {
             class: class(share.outcome),
             word: words::outcome(share.outcome),
-            share: match share.is_unanimous() {
-                true => String::new(),
-                false => format!("{}/{of}", share.runs),
+            share: if share.is_unanimous() {
+                String::new()
+            } else {
+                format!("{}/{of}", share.runs)
             },
             successes: match share.outcome {
                 Outcome::Succeeded => String::new(),

@@ -36,9 +36,10 @@ pub(crate) const LEGEND: [(Outcome, &str); 4] = [
 /// A cell: the outcome, and its share where not all runs agree.
 pub(crate) fn cell(share: &Share<'_>) -> String {
     let word = outcome(share.outcome);
-    match share.is_unanimous() {
-        true => word.to_owned(),
-        false => format!("{word} {}/{}", share.runs, share.of),
+    if share.is_unanimous() {
+        word.to_owned()
+    } else {
+        format!("{word} {}/{}", share.runs, share.of)
     }
 }
 

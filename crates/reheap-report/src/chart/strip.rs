@@ -122,9 +122,10 @@ impl Row<'_> {
                 down: middle,
             },
         );
-        let (radius, class_of_run) = match self.marks.len() > MANY {
-            true => (RADIUS_OF_MANY, format!("run many {class}")),
-            false => (RADIUS, format!("run {class}")),
+        let (radius, class_of_run) = if self.marks.len() > MANY {
+            (RADIUS_OF_MANY, format!("run many {class}"))
+        } else {
+            (RADIUS, format!("run {class}"))
         };
         let places: Vec<f64> = self.marks.iter().map(|mark| axis.at(mark.value)).collect();
         for (mark, (&across, shift)) in self

@@ -279,9 +279,10 @@ fn scaling_chart(series: &sweeps::Series, first: &View<'_>) -> Chart {
         None => "area",
     };
     let mut points = lines.series.iter().flat_map(|series| &series.points);
-    let medians = match points.any(|point| point.interval.is_some()) {
-        true => format!("Medians; the {interval} is their 95 % interval"),
-        false => "Medians".to_owned(),
+    let medians = if points.any(|point| point.interval.is_some()) {
+        format!("Medians; the {interval} is their 95 % interval")
+    } else {
+        "Medians".to_owned()
     };
     let caption = format!(
         "{}. {medians}.{}",

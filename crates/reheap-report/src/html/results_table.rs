@@ -102,9 +102,10 @@ impl<'a> Plotted<'a> {
             verdict: "",
             svg: String::new(),
         };
-        match self.weight <= Weight::Matters {
-            true => vec![figure, self.ratio_cell(shown)],
-            false => vec![figure],
+        if self.weight <= Weight::Matters {
+            vec![figure, self.ratio_cell(shown)]
+        } else {
+            vec![figure]
         }
     }
 

@@ -118,9 +118,10 @@ fn bars(heading: &str, all: &[Bar], width: usize) -> Vec<String> {
     )];
     for (bar, count) in all.iter().zip(&counts) {
         let rounding = bar.rounding.map_or_else(String::new, percent);
-        let rounding = match has_rounding {
-            true => format!("  {rounding:>8}"),
-            false => String::new(),
+        let rounding = if has_rounding {
+            format!("  {rounding:>8}")
+        } else {
+            String::new()
         };
         lines.push(format!(
             "{}  {}  {:>6}  {count:>for_counts$}{rounding}",

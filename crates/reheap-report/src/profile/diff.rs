@@ -116,9 +116,10 @@ impl Difference {
     fn sentence(&self) -> String {
         let largest = self.figures.iter().take(3);
         let said: Vec<String> = largest.map(Change::in_words).collect();
-        match said.is_empty() {
-            true => "All figures are the same.".to_owned(),
-            false => format!("{}.", crate::words::capitalised(&said.join("; "))),
+        if said.is_empty() {
+            "All figures are the same.".to_owned()
+        } else {
+            format!("{}.", crate::words::capitalised(&said.join("; ")))
         }
     }
 

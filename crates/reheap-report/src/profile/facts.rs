@@ -103,9 +103,10 @@ fn called(whole: &Whole<'_>) -> Option<String> {
 
 /// ` (123/s)`; nothing of no time.
 fn rate(figure: f64, time: f64, said: impl Fn(f64) -> String) -> String {
-    match time > 0.0 {
-        true => format!(" ({}/s)", said(figure / time)),
-        false => String::new(),
+    if time > 0.0 {
+        format!(" ({}/s)", said(figure / time))
+    } else {
+        String::new()
     }
 }
 
@@ -161,13 +162,15 @@ fn resident(whole: &Whole<'_>) -> Option<String> {
         let live = bytes(point.live.bytes as f64);
         format!("{} (live: {live})", bytes(resident as f64))
     };
-    let when = match looked_near_the_end(process, last.0) {
-        true => "at the end".to_owned(),
-        false => format!("when last seen, at {}", seconds(last.0.seconds)),
+    let when = if looked_near_the_end(process, last.0) {
+        "at the end".to_owned()
+    } else {
+        format!("when last seen, at {}", seconds(last.0.seconds))
     };
-    let most = match most.0.seconds < last.0.seconds {
-        true => format!("{} at most; ", said(most)),
-        false => String::new(),
+    let most = if most.0.seconds < last.0.seconds {
+        format!("{} at most; ", said(most))
+    } else {
+        String::new()
     };
     let process = of_process(whole, process);
     Some(format!("{most}{} {when}{process}", said(last)))
@@ -276,9 +279,12 @@ fn requests(whole: &Whole<'_>) -> Option<String> {
 fn cpu_time(whole: &Whole<'_>) -> Option<String> {
     let time = whole.time.as_ref()?;
     // The kernel tells whole hundredths of a second of each process.
-    let told = |time: f64| match time > 0.0 {
-        true => seconds(time),
-        false => "less than 10 ms".to_owned(),
+    let told = |time: f64| {
+        if time > 0.0 {
+            seconds(time)
+        } else {
+            "less than 10 ms".to_owned()
+        }
     };
     let (user, system) = (told(time.user_seconds), told(time.system_seconds));
     let faults = grouped(time.minor_faults.saturating_add(time.major_faults));
@@ -359,9 +365,10 @@ pub(crate) fn unseen(unseen: &Unseen) -> String {
     let cpu = unseen.cpu_seconds.filter(|cpu| *cpu > 0.0);
     let cpu = cpu.map(|cpu| format!("at least {} of CPU time", seconds(cpu)));
     let figures: Vec<String> = times.into_iter().chain(cpu).collect();
-    let figures = match figures.is_empty() {
-        true => String::new(),
-        false => format!(" ({})", figures.join(", ")),
+    let figures = if figures.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", figures.join(", "))
     };
     format!(
         "{} was not watched{figures}: {}",

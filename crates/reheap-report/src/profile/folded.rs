@@ -32,9 +32,10 @@ pub fn folded(profile: &Profile, by: By) -> String {
     for stack in &stacks.stacks {
         let frames = stack.frames.iter().rev();
         let names: Vec<String> = frames.map(|it| name(&stacks.frame(*it).function)).collect();
-        let names = match names.is_empty() {
-            true => "?".to_owned(),
-            false => names.join(";"),
+        let names = if names.is_empty() {
+            "?".to_owned()
+        } else {
+            names.join(";")
         };
         let figure = by.of(stack).round() as u64;
         if figure > 0 {

@@ -319,9 +319,10 @@ fn threads(whole: &Whole<'_>) -> Option<Table> {
         .take(ROWS_MAX)
         .map(|(process, thread)| TableRow {
             name: cut(&facts::thread_name(thread)),
-            below: match several {
-                true => format!("process {}", process.pid),
-                false => String::new(),
+            below: if several {
+                format!("process {}", process.pid)
+            } else {
+                String::new()
             },
             cells: vec![
                 grouped(thread.allocated.blocks),

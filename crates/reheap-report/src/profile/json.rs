@@ -136,8 +136,9 @@ fn check_site(site: &Site, frames: usize) -> Result<(), ReadError> {
 }
 
 fn check(what: &str, figure: f64) -> Result<(), ReadError> {
-    match (0.0..=FIGURE_MAX).contains(&figure) {
-        true => Ok(()),
-        false => Err(ReadError::Impossible(format!("{what} is {figure}"))),
+    if (0.0..=FIGURE_MAX).contains(&figure) {
+        Ok(())
+    } else {
+        Err(ReadError::Impossible(format!("{what} is {figure}")))
     }
 }

@@ -108,9 +108,10 @@ fn by_name(time: &TimeShares) -> String {
     let told: Vec<String> = functions
         .map(|(name, share)| format!("{name} {}", percent(*share)))
         .collect();
-    match told.is_empty() {
-        true => String::new(),
-        false => format!(" [{}]", told.join(", ")),
+    if told.is_empty() {
+        String::new()
+    } else {
+        format!(" [{}]", told.join(", "))
     }
 }
 

@@ -134,9 +134,10 @@ impl Verdict {
             format!(" --profile {}", crate::escape::shell_word(file))
         });
         let command = shell(&profile.command);
-        let command = match command.chars().count() <= COMMAND_LETTERS_MAX && !command.is_empty() {
-            true => command,
-            false => "…".to_owned(),
+        let command = if command.chars().count() <= COMMAND_LETTERS_MAX && !command.is_empty() {
+            command
+        } else {
+            "…".to_owned()
         };
         let goal = match reason {
             Reason::Memory => " --goal memory",

@@ -112,9 +112,12 @@ impl Table {
         let groups: Vec<&[Column]> = self
             .groups
             .iter()
-            .flat_map(|group| match group.width() + for_names > width {
-                true => group.columns.chunks(1),
-                false => group.columns.chunks(group.columns.len().max(1)),
+            .flat_map(|group| {
+                if group.width() + for_names > width {
+                    group.columns.chunks(1)
+                } else {
+                    group.columns.chunks(group.columns.len().max(1))
+                }
             })
             .collect();
         let mut lines = Vec::new();
@@ -157,10 +160,7 @@ impl Table {
         let wanted = longest.min((width * 28 / 100).max(word));
         let columns = self.groups.iter().flat_map(|group| &group.columns);
         let widest = columns.map(Column::width_with_gap).max().unwrap_or(0);
-        match wanted + widest <= width {
-            true => wanted,
-            false => 0,
-        }
+        if wanted + widest <= width { wanted } else { 0 }
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {

@@ -102,15 +102,14 @@ pub(super) fn remove(text: &Text, keep: &Keep) -> Result<Found, Refusal> {
         let paths = cut.iter();
         paths.fold(after, |data, path| data.without(path)).pruned()
     });
-    match after.is_some() && after == expected {
-        true => Ok(found),
-        false => {
-            let what = format!(
-                "cannot take out the marked lines of `{}`",
-                text.path.display()
-            );
-            Err(Refusal::new(what).hint(format!("take out the lines with `{MARK}` by hand")))
-        }
+    if after.is_some() && after == expected {
+        Ok(found)
+    } else {
+        let what = format!(
+            "cannot take out the marked lines of `{}`",
+            text.path.display()
+        );
+        Err(Refusal::new(what).hint(format!("take out the lines with `{MARK}` by hand")))
     }
 }
 
@@ -262,9 +261,10 @@ impl Work<'_> {
     fn other_feature_with(&self, piece: &Piece<'_>) -> Option<String> {
         let key = piece.path.last()?;
         let is_feature = piece.path[0] == "features";
-        let names = |value: &str| match is_feature {
-            true => value == key,
-            false => {
+        let names = |value: &str| {
+            if is_feature {
+                value == key
+            } else {
                 let name = value.strip_prefix("dep:").unwrap_or(value);
                 let name = name.split('/').next().unwrap_or_default();
                 name.trim_end_matches('?') == key && (value != name || value == key)

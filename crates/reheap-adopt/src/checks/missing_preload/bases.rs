@@ -70,13 +70,15 @@ impl Base {
         let names_debian = [
             "slim", "bookworm", "bullseye", "trixie", "buster", "jammy", "noble",
         ];
-        let is_debian = match names_debian.iter().any(|it| tag.contains(it)) {
-            true => !tag.contains("alpine"),
-            false => !OTHERS.iter().any(|other| tag.contains(other)),
+        let is_debian = if names_debian.iter().any(|it| tag.contains(it)) {
+            !tag.contains("alpine")
+        } else {
+            !OTHERS.iter().any(|other| tag.contains(other))
         };
-        match OF_DEBIAN.contains(&name) && is_debian {
-            true => Self::Debian,
-            false => Self::Unknown,
+        if OF_DEBIAN.contains(&name) && is_debian {
+            Self::Debian
+        } else {
+            Self::Unknown
         }
     }
 }
@@ -112,9 +114,10 @@ impl Library {
 
     /// Debian's package with it: the small tcmalloc has one of its own.
     fn package_of_debian(&self, name: &str) -> &'static str {
-        match name.starts_with("libtcmalloc") && !name.starts_with("libtcmalloc_minimal") {
-            true => "libgoogle-perftools4",
-            false => self.debian,
+        if name.starts_with("libtcmalloc") && !name.starts_with("libtcmalloc_minimal") {
+            "libgoogle-perftools4"
+        } else {
+            self.debian
         }
     }
 }
@@ -352,16 +355,18 @@ fn on_debian(
         .filter(|it| it.ends_with("-linux-gnu"));
     if ["/lib", "/lib64"].contains(&below) {
         let what = format!("`{path}` is not where Debian has it");
-        let install = match contents.has_package(library) {
-            true => String::new(),
-            false => format!(
+        let install = if contents.has_package(library) {
+            String::new()
+        } else {
+            format!(
                 ", and `apt-get install {}`",
                 library.package_of_debian(name)
-            ),
+            )
         };
-        let name = match name.ends_with(".so") && contents.is_for_developers() {
-            true => name.to_owned(),
-            false => library.numbered(name),
+        let name = if name.ends_with(".so") && contents.is_for_developers() {
+            name.to_owned()
+        } else {
+            library.numbered(name)
         };
         let fix = format!(
             "write `/usr/lib/x86_64-linux-gnu/{name}`, or `{name}` alone for all processors{install}"
@@ -438,10 +443,10 @@ fn misnumbered(
 
 fn not_installed(path: &str, numbered: &str, command: &str) -> (String, String) {
     let what = format!("nothing here installs `{path}`");
-    let fix = match path.ends_with(numbered) {
-        true => format!("install it with `{command}`"),
-        // Only packages for developers have the name without a number.
-        false => format!("`{command}` brings it as `{numbered}`"),
+    let fix = if path.ends_with(numbered) {
+        format!("install it with `{command}`")
+    } else {
+        format!("`{command}` brings it as `{numbered}`")
     };
     (what, fix)
 }

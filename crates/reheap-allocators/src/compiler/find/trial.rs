@@ -276,11 +276,12 @@ impl Trial<'_> {
 }
 
 fn does_not_compile(output: &Output) -> Reason {
-    match String::from_utf8_lossy(&output.stderr).contains(REFUSES_ITSELF) {
-        true => Reason::ReheapItself,
-        false => Reason::DoesNotCompile {
+    if String::from_utf8_lossy(&output.stderr).contains(REFUSES_ITSELF) {
+        Reason::ReheapItself
+    } else {
+        Reason::DoesNotCompile {
             message: complaint(output),
-        },
+        }
     }
 }
 

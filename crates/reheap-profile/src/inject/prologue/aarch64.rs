@@ -18,9 +18,10 @@ const LANDING_PADS: [u32; 4] = [LANDING_PAD, 0xd503_24df, 0xd503_233f, 0xd503_23
 
 /// See [`super::taken_bytes`].
 pub(super) fn taken_bytes(code: &[u8]) -> usize {
-    match begins_with_landing_pad(code) {
-        true => 2 * JUMP_BYTES,
-        false => JUMP_BYTES,
+    if begins_with_landing_pad(code) {
+        2 * JUMP_BYTES
+    } else {
+        JUMP_BYTES
     }
 }
 

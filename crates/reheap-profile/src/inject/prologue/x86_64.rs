@@ -157,9 +157,10 @@ pub(super) fn relocate(code: &[u8], address: u64, place: u64) -> Result<Vec<u8>,
         |error: iced_x86::IcedError| PrologueError::Immovable(address, error.to_string());
     let mut moved = Vec::new();
     for instruction in &taken {
-        match is_call(instruction) {
-            true => moved.extend(call_from_afar(instruction)?),
-            false => moved.push(*instruction),
+        if is_call(instruction) {
+            moved.extend(call_from_afar(instruction)?)
+        } else {
+            moved.push(*instruction)
         }
     }
     let last = taken.last().expect("a jump takes at least one instruction");
