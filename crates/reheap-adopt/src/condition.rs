@@ -54,7 +54,7 @@ impl Condition {
             return Self::Unknown(text.trim().to_owned());
         }
         if let Some(parts) = parts_of_all(text) {
-            let parts: Vec<Self> = parts.iter().map(|it| Self::of_cfg(it)).collect();
+            let parts: Vec<Self> = parts.iter().map(|part| Self::of_cfg(part)).collect();
             return match <[Self; 1]>::try_from(parts) {
                 Ok([only]) => only,
                 Err(parts) => Self::All(parts),
@@ -69,8 +69,10 @@ impl Condition {
     /// From a key of Cargo's table `target`: a triple, or `cfg(…)`.
     pub fn of_target_key(key: &str) -> Self {
         let inside = key.trim().strip_prefix("cfg");
-        let inside = inside.map(str::trim).and_then(|it| it.strip_prefix('('));
-        match inside.and_then(|it| it.strip_suffix(')')) {
+        let inside = inside
+            .map(str::trim)
+            .and_then(|rest| rest.strip_prefix('('));
+        match inside.and_then(|rest| rest.strip_suffix(')')) {
             Some(inside) => Self::of_cfg(inside),
             None => Self::Triple(key.trim().to_owned()),
         }
@@ -278,7 +280,11 @@ mod tests {
 
     #[test]
     fn what_it_says_of_the_target_is_told_from_the_rest() {
-        let of_target = |text: &str| Condition::of_cfg(text).of_target().map(|it| it.to_string());
+        let of_target = |text: &str| {
+            Condition::of_cfg(text)
+                .of_target()
+                .map(|condition| condition.to_string())
+        };
         assert_eq!(
             of_target("all(target_env = \"musl\", feature = \"a,b\", not(miri))").as_deref(),
             Some("target_env = \"musl\"")

@@ -51,7 +51,11 @@ pub(crate) fn is_sample(path: &Path) -> bool {
 
 fn is_in(path: &Path, directories: &[&str]) -> bool {
     let mut components = path.components();
-    components.any(|it| directories.iter().any(|name| it.as_os_str() == *name))
+    components.any(|component| {
+        directories
+            .iter()
+            .any(|name| component.as_os_str() == *name)
+    })
 }
 
 /// What a file says how to do.
@@ -71,8 +75,11 @@ pub(crate) fn role(path: &Path) -> Option<Role> {
         return None;
     }
     let name = path.file_name()?.to_str()?.to_lowercase();
-    let extension = path.extension().and_then(|it| it.to_str());
-    let is_of = |directory: &str| path.components().any(|it| it.as_os_str() == directory);
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    let is_of = |directory: &str| {
+        path.components()
+            .any(|component| component.as_os_str() == directory)
+    };
     let builds = [
         "dockerfile",
         "containerfile",
@@ -82,7 +89,7 @@ pub(crate) fn role(path: &Path) -> Option<Role> {
     ];
     if builds
         .iter()
-        .any(|it| name.starts_with(it) || name.ends_with(&format!(".{it}")))
+        .any(|known| name.starts_with(known) || name.ends_with(&format!(".{known}")))
         || matches!(extension, Some("yml" | "yaml")) && (is_of(".github") || is_of(".circleci"))
         || [".gitlab-ci.yml", ".cirrus.yml", ".travis.yml", "build.sh"].contains(&name.as_str())
     {
@@ -112,7 +119,7 @@ pub(crate) fn text(path: &Path) -> Option<Text> {
 
 /// Whether a text has a word as a whole.
 pub(crate) fn has_word(text: &str, word: &str) -> bool {
-    let is_part = |it: char| it.is_alphanumeric() || it == '_' || it == '-';
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '-';
     text.match_indices(word).any(|(at, _)| {
         let before = text[..at].chars().next_back();
         let after = text[at + word.len()..].chars().next();

@@ -103,7 +103,7 @@ pub struct Unchecked {
 /// Files that are no Rust, and allocators that macros may compile or not.
 pub fn unchecked(project: &Project) -> Vec<Unchecked> {
     let mut all = Vec::new();
-    for target in project.packages.iter().flat_map(|it| &it.targets) {
+    for target in project.packages.iter().flat_map(|package| &package.targets) {
         for error in &target.sources.unread {
             let (path, line, why) = match error {
                 AdoptError::Syntax { path, line, reason } => (path.clone(), *line, reason.clone()),

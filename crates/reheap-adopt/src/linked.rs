@@ -101,7 +101,7 @@ impl<'a> Linked<'a> {
             if !is_kind || !is_new || !search.leading.contains(to.name.as_str()) {
                 continue;
             }
-            let Some(library) = to.library().filter(|it| mentions(target, by, it)) else {
+            let Some(library) = to.library().filter(|library| mentions(target, by, library)) else {
                 continue;
             };
             let ways = search.ways.entry(&to.name).or_default();
@@ -196,7 +196,7 @@ impl Part<'_> {
             others: &others,
         };
         let sources = &self.target.sources;
-        let is_refused = sources.refused.iter().any(|it| it.holds(&at));
+        let is_refused = sources.refused.iter().any(|condition| condition.holds(&at));
         let is_there = self.allocator.condition.holds(&at);
         if is_refused {
             return State::Refused;
@@ -216,7 +216,7 @@ fn is_library(target: &Target) -> bool {
 /// The allocators that no macro may drop.
 fn certain(target: &Target) -> impl Iterator<Item = &GlobalAllocator> {
     let allocators = target.sources.allocators.iter();
-    allocators.filter(|it| !matches!(it.place, Place::Macro(_)))
+    allocators.filter(|allocator| !matches!(allocator.place, Place::Macro(_)))
 }
 
 /// Whether code names what a dependency brings: rustc links nothing else.
@@ -227,7 +227,7 @@ fn mentions(target: &Target, by: &Dependency, library: &Target) -> bool {
 
 impl Package {
     fn library(&self) -> Option<&Target> {
-        self.targets.iter().find(|it| is_library(it))
+        self.targets.iter().find(|target| is_library(target))
     }
 }
 
@@ -240,9 +240,13 @@ fn leading(project: &Project) -> HashSet<&str> {
             of_it.push(&package.name);
         }
     }
-    let chooses = |package: &&Package| package.library().is_some_and(|it| certain(it).count() > 0);
+    let chooses = |package: &&Package| {
+        package
+            .library()
+            .is_some_and(|library| certain(library).count() > 0)
+    };
     let choosing = project.packages.iter().filter(chooses);
-    let mut next: Vec<&str> = choosing.map(|it| it.name.as_str()).collect();
+    let mut next: Vec<&str> = choosing.map(|package| package.name.as_str()).collect();
     let mut leading = HashSet::new();
     while let Some(name) = next.pop() {
         if leading.insert(name) {

@@ -14,7 +14,7 @@ use toml_edit::{Document, Item, TableLike};
 pub struct Manifest {
     /// The file.
     pub text: Text,
-    /// The same, with the place of everything in it.
+    /// The parsed file, with the place of everything in it.
     pub document: Document<String>,
     /// All dependencies, also those of tests and build scripts.
     pub dependencies: Vec<Dependency>,
@@ -178,7 +178,7 @@ impl Manifest {
         for (target, item) in targets.into_iter().flat_map(|targets| targets.iter()) {
             let tables = item.as_table_like();
             for (name, kind) in TABLES {
-                let table = tables.and_then(|it| it.get(name)?.as_table_like());
+                let table = tables.and_then(|tables| tables.get(name)?.as_table_like());
                 read(table, kind, Some(target));
             }
         }
@@ -271,7 +271,7 @@ mod tests {
         let names: Vec<(&str, usize)> = found
             .dependencies
             .iter()
-            .map(|it| (it.package.as_str(), it.line))
+            .map(|dependency| (dependency.package.as_str(), dependency.line))
             .collect();
         assert_eq!(names, [("log", 2), ("tempfile", 12), ("mimalloc", 4)]);
         let mimalloc = &found.dependencies[2];

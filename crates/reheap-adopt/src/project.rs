@@ -144,7 +144,7 @@ impl Project {
         relative(path, &self.root)
     }
 
-    /// The same from the top of the repository.
+    /// The path from the top of the repository.
     pub fn relative_in_repository(&self, path: &Path) -> PathBuf {
         relative(path, &self.repository().top)
     }
@@ -162,9 +162,9 @@ impl Project {
     ) -> impl Iterator<Item = (&'a Dependency, &'a Package)> {
         let below = self.below.get_or_init(|| self.all_below());
         let below = below.get(&package.name).into_iter().flatten();
-        below.map(|it| {
-            let dependency = &package.manifest.dependencies[it.dependency];
-            (dependency, &self.packages[it.member])
+        below.map(|brought| {
+            let dependency = &package.manifest.dependencies[brought.dependency];
+            (dependency, &self.packages[brought.member])
         })
     }
 
@@ -172,17 +172,18 @@ impl Project {
         let real = |path: &Path| path.canonicalize().ok();
         let packages = self.packages.iter().enumerate();
         let places: HashMap<&str, (usize, Option<PathBuf>)> = packages
-            .map(|(place, it)| (it.name.as_str(), (place, real(&it.directory))))
+            .map(|(place, package)| (package.name.as_str(), (place, real(&package.directory))))
             .collect();
         let below = |package: &Package| {
             let dependencies = package.manifest.dependencies.iter().enumerate();
-            let below = dependencies.filter_map(|(dependency, it)| {
-                let path = it.path.as_ref()?;
-                let (member, Some(directory)) = places.get(it.package.as_str())? else {
+            let below = dependencies.filter_map(|(dependency, needed)| {
+                let path = needed.path.as_ref()?;
+                let (member, Some(directory)) = places.get(needed.package.as_str())? else {
                     return None;
                 };
                 // The path in the workspace's own table begins at its root.
-                let is_it = |from: &Path| real(&from.join(path)).is_some_and(|it| it == *directory);
+                let is_it =
+                    |from: &Path| real(&from.join(path)).is_some_and(|place| place == *directory);
                 let is_it = is_it(&package.directory) || is_it(&self.root);
                 is_it.then_some(Below {
                     dependency,
@@ -192,7 +193,9 @@ impl Project {
             below.collect()
         };
         let packages = self.packages.iter();
-        packages.map(|it| (it.name.clone(), below(it))).collect()
+        packages
+            .map(|package| (package.name.clone(), below(package)))
+            .collect()
     }
 }
 
@@ -234,11 +237,11 @@ impl Package {
         allocator: &GlobalAllocator,
     ) -> Option<(&'static AllocatorCrate, &Dependency)> {
         let mut dependencies = self.manifest.dependencies.iter();
-        dependencies.find_map(|it| {
-            let name = it.identifier();
+        dependencies.find_map(|dependency| {
+            let name = dependency.identifier();
             let is_it = allocator.types.iter().any(|path| path[0] == name);
-            let row = crates::find(&it.package).filter(|_| is_it)?;
-            Some((row, it))
+            let row = crates::find(&dependency.package).filter(|_| is_it)?;
+            Some((row, dependency))
         })
     }
 }
@@ -357,7 +360,7 @@ fn locked(path: &Path) -> Result<BTreeMap<String, Vec<String>>, AdoptError> {
     }
     let lock = Manifest::of(Text::read(path)?, None)?;
     let packages = lock.document.get("package");
-    let packages = packages.and_then(|it| it.as_array_of_tables());
+    let packages = packages.and_then(|packages| packages.as_array_of_tables());
     for package in packages.into_iter().flat_map(|all| all.iter()) {
         let field = |name: &str| package.get(name)?.as_str().map(str::to_owned);
         if let (Some(name), Some(version)) = (field("name"), field("version")) {

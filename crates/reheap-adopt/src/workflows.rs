@@ -55,7 +55,7 @@ pub enum Kind {
 impl Repository {
     /// The files of the repository that a directory is in; without Git, of the directory.
     pub fn around(directory: &Path) -> Self {
-        let is_top = |it: &&Path| it.join(".git").exists();
+        let is_top = |directory: &&Path| directory.join(".git").exists();
         let top = directory.ancestors().find(is_top).unwrap_or(directory);
         let all = files::below(top);
         let own = all.iter().filter(|path| !files::is_sample(path));
@@ -71,7 +71,10 @@ impl Repository {
         let Ok(place) = directory.strip_prefix(&self.top) else {
             return files::below(directory);
         };
-        let below = self.all.iter().filter_map(|it| it.strip_prefix(place).ok());
+        let below = self
+            .all
+            .iter()
+            .filter_map(|path| path.strip_prefix(place).ok());
         below.map(Path::to_owned).collect()
     }
 
@@ -150,8 +153,8 @@ impl Kind {
         let is_among_scripts = ["ci", "scripts", "script", ".github", ".ci", "docker"];
         let is_among_scripts = is_among_scripts
             .iter()
-            .any(|it| directory.split('/').any(|part| part == *it));
-        if is_script.any(|it| it) || is_among_scripts && !name.contains('.') {
+            .any(|name| directory.split('/').any(|part| part == *name));
+        if is_script.any(|is_so| is_so) || is_among_scripts && !name.contains('.') {
             return Some(Self::Script);
         }
         let is_unit = [".service", ".conf"].iter().any(|end| name.ends_with(end));

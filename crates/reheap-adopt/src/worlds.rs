@@ -123,7 +123,7 @@ impl Worlds {
     ) -> bool {
         let mut targets = self.targets.iter();
         let chosen = self.chosen(found);
-        chosen.is_some_and(|chosen| targets.any(|it| self.is_any(chosen, it, &mut test)))
+        chosen.is_some_and(|chosen| targets.any(|target| self.is_any(chosen, target, &mut test)))
     }
 
     /// Whether the test is true in what was found.
@@ -229,9 +229,9 @@ impl Found {
         words + &self.words_of_features()
     }
 
-    /// The same, whatever the target.
+    /// The features and other choices of this build in words; empty if it is an ordinary one. The target is left out.
     pub fn words_of_features(&self) -> String {
-        let others = self.others.iter().map(|it| format!("`cfg({it})`"));
+        let others = self.others.iter().map(|name| format!("`cfg({name})`"));
         let option = Some(format!("`{}`", self.option)).filter(|_| !self.option.is_empty());
         let with: Vec<String> = option.into_iter().chain(others).collect();
         if with.is_empty() {
@@ -254,7 +254,10 @@ fn distinct_targets(atoms: &Atoms) -> Vec<&'static TargetInfo> {
     all.sort_by_key(|target| rank(target));
     let mut seen = HashSet::new();
     all.retain(|target| {
-        let properties = atoms.targets.iter().map(|it| target.matches(it));
+        let properties = atoms
+            .targets
+            .iter()
+            .map(|property| target.matches(property));
         let names = atoms
             .triples
             .iter()

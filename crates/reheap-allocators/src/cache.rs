@@ -219,7 +219,8 @@ impl Cache {
         has_all(&self.root.join(kind).join(name))
     }
 
-    /// The same as [`Cache::entry`] for what shows by itself whether it is whole.
+    /// The entry `kind/name`, made by `make` if it is not whole. `is_whole` decides that, where [`Cache::entry`] looks at a
+    /// list of the files.
     pub(crate) fn whole_entry<E: From<CacheError>>(
         &self,
         kind: &str,
@@ -409,11 +410,11 @@ pub fn write_by_rename(path: &Path, contents: &[u8], mode: u32) -> Result<(), Ca
     write_dressed(path, contents, 0o600, |new| new.set_permissions(mode))
 }
 
-/// The same for a file that `dress` gives everything besides its contents. It is made with these permission bits, as far
-/// as the umask allows them.
+/// Replaces or makes a file by writing a temporary sibling and renaming it. The sibling is made with these permission
+/// bits, as far as the umask allows them, and `dress` gives it everything besides its contents.
 ///
 /// # Errors
-/// The same, and those of `dress`.
+/// Those of [`write_by_rename`], and those of `dress`.
 pub fn write_dressed(
     path: &Path,
     contents: &[u8],

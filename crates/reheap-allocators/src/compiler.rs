@@ -317,7 +317,8 @@ impl Search {
             .stdin(Stdio::null());
     }
 
-    /// The same for a compiler.
+    /// Makes a compiler run in this environment, with messages in English. Only one that the user named keeps the
+    /// variables that add directories of the host.
     fn prepare(&self, command: &mut Command, kind: Kind) {
         self.prepare_plain(command);
         command.env(STARTED_BY_REHEAP, "1");

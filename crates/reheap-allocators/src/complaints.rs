@@ -238,7 +238,10 @@ impl Complaints {
 
     /// The first complaint in a line. It may begin in the middle: whoever wrote before may not have ended the line.
     pub fn find(&self, line: &[u8]) -> Option<Range<usize>> {
-        let found = self.messages.iter().filter_map(|it| it.find(line));
+        let found = self
+            .messages
+            .iter()
+            .filter_map(|message| message.find(line));
         found.min_by_key(|range| range.start)
     }
 }

@@ -33,7 +33,10 @@ pub(crate) fn libraries(own: Architecture, root: &Path) -> Foreign {
         // They have no preloads, so nothing is in front of the libraries of others.
         _ => return Foreign::new(),
     };
-    let mut machines: Vec<_> = NAMES.into_iter().filter(|(_, it)| *it != own).collect();
+    let mut machines: Vec<_> = NAMES
+        .into_iter()
+        .filter(|(_, machine)| *machine != own)
+        .collect();
     if is_in_lib(linker, root) {
         machines.push((AMBIGUOUS, narrow));
     }

@@ -129,8 +129,8 @@ impl OwnLibrary {
         Ok(directory.join(self.file_name()))
     }
 
-    /// The same, if any compiler has built it before. It does for these libraries what [`preload::find_built`] does for
-    /// preloads.
+    /// The library in the cache, if any compiler has built it before. It does for these libraries what
+    /// [`preload::find_built`] does for preloads.
     pub fn find_built(&self, target: &Target, cache: &Cache) -> Option<PathBuf> {
         preload::find(&self.entry_prefix(target), &self.file_name(), cache)
     }

@@ -270,7 +270,7 @@ impl Prebuilt {
         Self::read(directory, Trust::of_this_process().clone())
     }
 
-    /// The same for the directory that was installed with this program.
+    /// Reads the manifest of the directory that was installed with this program.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -298,7 +298,7 @@ impl Prebuilt {
             directory: directory.to_owned(),
             trust,
             files: files.map(|file| (file.path.clone(), file)).collect(),
-            left_out: left_out.map(|it| (it.path, it.reason)).collect(),
+            left_out: left_out.map(|file| (file.path, file.reason)).collect(),
         })
     }
 
@@ -341,7 +341,9 @@ impl Prebuilt {
 
     /// Refuses a file that is not in the directory, or that somebody else could replace.
     fn check_place(&self, path: &Path) -> Result<(), FileFault> {
-        let below = path.ancestors().take_while(|it| *it != self.directory);
+        let below = path
+            .ancestors()
+            .take_while(|directory| *directory != self.directory);
         for file in below {
             let checked = self.trust.check_one(file);
             checked.map_err(FileFault::Distrusted)?;

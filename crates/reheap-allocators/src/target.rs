@@ -220,7 +220,7 @@ impl Target {
         self.gnu_triple_of_vendor("")
     }
 
-    /// The same with a vendor and a dash in it.
+    /// As the names of GNU cross compilers begin, with a vendor and a dash in it: `x86_64-alpine-linux-musl`.
     pub(crate) fn gnu_triple_of_vendor(&self, vendor: &str) -> String {
         format!("{}-{vendor}linux-{}", self.row().gnu, self.environment())
     }

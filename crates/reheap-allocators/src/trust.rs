@@ -118,7 +118,7 @@ impl Trust {
         }
     }
 
-    /// The same for files that were installed with this program. Whoever installed it may be hidden by the namespace.
+    /// Whom to trust with files that were installed with this program. The namespace may hide whoever installed it.
     pub fn of_installed_files() -> Self {
         let mut trust = Self::of_this_process().clone();
         trust.owners.extend(owner_of_program());
@@ -324,7 +324,7 @@ fn steps(path: &Path) -> Vec<Step> {
         };
         let is_open = |directory: &Path| {
             let metadata = directory.symlink_metadata();
-            metadata.is_ok_and(|it| it.mode() & OTHERS_MAY_WRITE != 0)
+            metadata.is_ok_and(|metadata| metadata.mode() & OTHERS_MAY_WRITE != 0)
         };
         let is_in_open_directory = at.parent().is_some_and(is_open);
         let is_link = metadata.is_symlink();
@@ -355,7 +355,8 @@ pub fn unmapped_user() -> Option<u32> {
     unmapped("uid")
 }
 
-/// The same for users (`uid`) or groups (`gid`), see user_namespaces(7).
+/// The number that this namespace shows for users (`uid`) or groups (`gid`) that it does not know
+/// (user_namespaces(7)).
 fn unmapped(kind: &str) -> Option<u32> {
     let read = |path: String| fs::read_to_string(path).ok();
     let number = read(format!("/proc/sys/kernel/overflow{kind}"))?;

@@ -240,7 +240,7 @@ pub(crate) fn ingredients_for(recipe: &Recipe, kind: LinkKind, target: &Target) 
     hash(parts.map(str::as_bytes))
 }
 
-/// The same for every target.
+/// A hash of everything that goes into a build for any target, except the compilers.
 fn ingredients(recipe: &Recipe, kind: LinkKind) -> String {
     let row = format!("{recipe:?}");
     let flags = glue_flags(kind).join(" ");

@@ -68,7 +68,7 @@ pub struct Comparison {
     pub ratio: Option<Estimate>,
     /// The chance of figures as one-sided as these without a difference.
     pub p: f64,
-    /// The same after Holm's correction over the candidates.
+    /// `p` after Holm's correction over the candidates.
     pub p_adjusted: f64,
     /// What may be said.
     pub verdict: Verdict,
@@ -154,7 +154,8 @@ pub(crate) fn analyse(
     Some(Analysis {
         quantity: quantity.clone(),
         direction,
-        twins: Shift::of(&baseline.twins()).map(|it| it.comparison(it.p, direction, usual)),
+        twins: Shift::of(&baseline.twins())
+            .map(|shift| shift.comparison(shift.p, direction, usual)),
         rows,
     })
 }

@@ -220,7 +220,7 @@ fn raced_until(
     let all: Vec<Vec<Run>> = raced
         .variants
         .iter_mut()
-        .map(|it| std::mem::take(&mut it.runs))
+        .map(|variant| std::mem::take(&mut variant.runs))
         .collect();
     for round in 0..all[0].len() {
         for (variant, runs) in raced.variants.iter_mut().zip(&all) {
@@ -325,7 +325,9 @@ fn stopped_early(experiments: &[Benchmark], precision: f64) -> Vec<Benchmark> {
         .iter()
         .map(|experiment| stopped(experiment, precision))
         .collect();
-    let early = share(&stopped, |it| it.variants[0].runs.len() < rounds);
+    let early = share(&stopped, |benchmark| {
+        benchmark.variants[0].runs.len() < rounds
+    });
     assert!(early > 40.0, "only {early:.1} % end early");
     stopped
 }

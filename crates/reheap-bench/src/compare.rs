@@ -446,12 +446,12 @@ mod tests {
             .collect()
     }
 
-    /// The same file, measured when the machine was so many times slower.
+    /// This file as if it had been measured while the machine was so many times slower.
     fn in_a_slower_session(mut file: Results, times: f64) -> Results {
         for run in file.benchmarks[0]
             .variants
             .iter_mut()
-            .flat_map(|it| &mut it.runs)
+            .flat_map(|variant| &mut variant.runs)
         {
             run.cost.wall_seconds *= times;
         }
@@ -466,9 +466,15 @@ mod tests {
     }
 
     fn seen(changes: &Changes) -> Vec<(&str, &str, Verdict)> {
-        let changes = changes.changes.iter().filter(|it| !it.is_reference);
+        let changes = changes.changes.iter().filter(|change| !change.is_reference);
         changes
-            .map(|it| (it.variant.as_str(), it.quantity.name(), it.verdict))
+            .map(|change| {
+                (
+                    change.variant.as_str(),
+                    change.quantity.name(),
+                    change.verdict,
+                )
+            })
             .collect()
     }
 
@@ -484,7 +490,7 @@ mod tests {
                 ("a", "peak-rss", Verdict::Equal)
             ]
         );
-        let of_candidate = changes.changes.iter().find(|it| it.variant == "a");
+        let of_candidate = changes.changes.iter().find(|change| change.variant == "a");
         let ratio = of_candidate.unwrap().ratio.unwrap();
         assert!(ratio.interval.contains(1.2), "{ratio:?}");
         let [(_, Reference::Baseline { variant, drift })] = changes.references.as_slice() else {
@@ -517,7 +523,7 @@ mod tests {
     fn memory_that_all_variants_need_more_of_breaks_a_gate() {
         let (old, mut new) = (file(20, 1, 1.0), file(20, 2, 1.0));
         let variants = &mut new.benchmarks[0].variants;
-        for run in variants.iter_mut().flat_map(|it| &mut it.runs) {
+        for run in variants.iter_mut().flat_map(|variant| &mut variant.runs) {
             run.cost.peak_rss_bytes *= 2;
         }
         let violated = [Check::Violated, Check::Violated];

@@ -131,7 +131,9 @@ impl Measuring<'_> {
 
     fn round(&mut self, round: usize, order: &[usize]) -> Result<(), MeasureError> {
         let order = order.iter().copied();
-        let running: Vec<usize> = order.filter(|&it| self.latest[it].is_some()).collect();
+        let running: Vec<usize> = order
+            .filter(|&variant| self.latest[variant].is_some())
+            .collect();
         for (position, variant) in running.into_iter().enumerate() {
             let began = self.runner.elapsed();
             let most = self.limit_of_run(variant);
@@ -238,7 +240,7 @@ impl Measuring<'_> {
 
     fn is_precise(&self) -> bool {
         let analysis = self.main_analysis();
-        analysis.is_some_and(|it| it.is_precise(&self.benchmark, &self.plan.settings))
+        analysis.is_some_and(|analysis| analysis.is_precise(&self.benchmark, &self.plan.settings))
     }
 
     fn main_analysis(&self) -> Option<Analysis> {
@@ -257,11 +259,16 @@ impl Measuring<'_> {
     /// What was measured, without what was left out.
     fn finished(self) -> Benchmark {
         let mut benchmark = self.benchmark;
-        let is_left_out = |name: &str| benchmark.left_out.iter().any(|it| it.name == name);
+        let is_left_out = |name: &str| {
+            benchmark
+                .left_out
+                .iter()
+                .any(|left_out| left_out.name == name)
+        };
         let taken: Vec<bool> = benchmark
             .variants
             .iter()
-            .map(|it| !is_left_out(&it.name))
+            .map(|variant| !is_left_out(&variant.name))
             .collect();
         let mut taken = taken.into_iter();
         benchmark.variants.retain(|_| taken.next().unwrap_or(true));

@@ -95,7 +95,7 @@ pub(crate) fn is_an_end(outcome: Outcome, served: bool) -> bool {
 
 /// How all variants ended, if none of them works: that of the first.
 pub fn nothing_works(benchmark: &Benchmark) -> Option<Outcome> {
-    let mut outcomes = benchmark.variants.iter().flat_map(|it| &it.runs);
+    let mut outcomes = benchmark.variants.iter().flat_map(|variant| &variant.runs);
     let first = outcomes.next()?.outcome;
     let works = |outcome| is_an_end(outcome, benchmark.served);
     let works = works(first) || outcomes.any(|run| works(run.outcome));

@@ -139,16 +139,18 @@ pub fn change(quantity: &Quantity, ratio: f64) -> String {
     change_of(noun(quantity), ratio)
 }
 
-/// The same of something that is called otherwise: `18 % less time`.
+/// How something changed that the text calls `noun`: `18 % less time`.
 pub fn change_of(noun: &str, ratio: f64) -> String {
     if is_said_in_times(ratio) {
         return format!("{} times the {noun}", number(ratio));
     }
     let share = percent((ratio - 1.0).abs());
-    match ratio < 1.0 {
-        _ if is_said_as_none(ratio) => format!("the same {noun}"),
-        true => format!("{share} less {noun}"),
-        false => format!("{share} more {noun}"),
+    if is_said_as_none(ratio) {
+        format!("the same {noun}")
+    } else if ratio < 1.0 {
+        format!("{share} less {noun}")
+    } else {
+        format!("{share} more {noun}")
     }
 }
 
@@ -162,7 +164,7 @@ pub fn is_said_in_times(ratio: f64) -> bool {
     ratio >= SAID_IN_TIMES
 }
 
-/// The same with its interval, if there were enough rounds for one: `18 % less wall time [16 %, 20 %]`.
+/// How a quantity changed, with the interval if there were enough rounds for one: `18 % less wall time [16 %, 20 %]`.
 pub fn change_with_interval(quantity: &Quantity, ratio: &Estimate) -> String {
     match bounds(ratio) {
         Some((low, high)) => format!("{} [{low}, {high}]", change(quantity, ratio.value)),
@@ -290,7 +292,7 @@ mod tests {
     #[test]
     fn a_large_difference_is_not_the_same_to_both_sides() {
         let said = [0.07, 0.5, 1.51].map(would_have_been_visible);
-        let sizes = said.map(|it| it.replace("differences above about ", ""));
+        let sizes = said.map(|text| text.replace("differences above about ", ""));
         assert_eq!(
             sizes,
             [

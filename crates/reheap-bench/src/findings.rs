@@ -57,7 +57,9 @@ impl<'a> Findings<'a> {
 
     /// What it shows of a quantity; nothing if no variant has a figure of it.
     pub fn analysis(&self, quantity: &Quantity) -> Option<&Analysis> {
-        self.analyses.iter().find(|it| it.quantity == *quantity)
+        self.analyses
+            .iter()
+            .find(|analysis| analysis.quantity == *quantity)
     }
 
     /// That no difference can be told from chance, if there were too few rounds for that.
@@ -125,7 +127,11 @@ impl<'a> Findings<'a> {
 
     /// How many rounds began.
     pub fn rounds(&self) -> usize {
-        let runs = self.benchmark.variants.iter().flat_map(|it| &it.runs);
+        let runs = self
+            .benchmark
+            .variants
+            .iter()
+            .flat_map(|variant| &variant.runs);
         runs.map(|run| run.round + 1).max().unwrap_or(0)
     }
 

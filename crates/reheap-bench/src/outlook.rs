@@ -96,7 +96,10 @@ impl Outlook {
     }
 
     fn too_slow(&mut self, first_run: Duration) -> TooSlow {
-        self.too_slow = Some(self.too_slow.map_or(first_run, |it| it.min(first_run)));
+        self.too_slow = Some(
+            self.too_slow
+                .map_or(first_run, |before| before.min(first_run)),
+        );
         TooSlow {
             first_run,
             was_cut_off: false,
@@ -208,7 +211,7 @@ impl ExpectedEnd {
             let fit = rounds + (left.as_secs_f64() / seconds) as usize;
             // An interval's width falls with the root of the number of rounds.
             let precise = width.map(|width| rounds as f64 * (width / settings.precision).powi(2));
-            let precise = precise.map_or(usize::MAX, |it| it as usize);
+            let precise = precise.map_or(usize::MAX, |rounds| rounds as usize);
             fit.min(precise.max(ROUNDS_BEFORE_PRECISE))
         });
         let left = at_the_end.saturating_sub(rounds) as f64 * seconds;

@@ -104,7 +104,9 @@ impl Matrix {
             let entries = benchmarks.iter();
             MatrixRow::of(
                 name,
-                entries.map(|(_, it)| entry(it, quantity, name)).collect(),
+                entries
+                    .map(|(_, findings)| entry(findings, quantity, name))
+                    .collect(),
             )
         });
         let mut rows: Vec<MatrixRow> = rows.collect();
@@ -133,7 +135,7 @@ impl MatrixRow {
         };
         // One that lacks the worst benchmark would be no mean.
         let ratios: Option<Vec<Estimate>> = cells.iter().map(ratio).collect();
-        let ratios = ratios.filter(|it| it.len() > 1);
+        let ratios = ratios.filter(|ratios| ratios.len() > 1);
         let values = ratios.iter().flatten().map(|ratio| ratio.value);
         let mean = ratios.as_ref().and(geometric_mean(values));
         MatrixRow {
@@ -177,7 +179,9 @@ fn interval_of_mean(mean: f64, ratios: &[Estimate]) -> Option<Interval> {
 
 fn matrices(benchmarks: &[Findings<'_>]) -> Vec<Matrix> {
     let all = benchmarks.iter().enumerate();
-    let measured: Vec<_> = all.filter(|(_, it)| !it.analyses.is_empty()).collect();
+    let measured: Vec<_> = all
+        .filter(|(_, analyzed)| !analyzed.analyses.is_empty())
+        .collect();
     if measured.len() < 2 {
         return Vec::new();
     }

@@ -70,7 +70,7 @@ fn children(parent: Pid) -> Option<Vec<Pid>> {
     Some(children)
 }
 
-/// The same from the parent that each process of the machine names: slower, and always there.
+/// All processes below one, found by the parent that each process of the machine names: slower, and always there.
 fn descendants_by_parent(root: Pid) -> Vec<Pid> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pairs: Vec<(Pid, Pid)> = entries

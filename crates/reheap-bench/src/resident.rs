@@ -146,7 +146,12 @@ mod tests {
             .unwrap();
         let root = Pid::from_child(&shell);
         let is_big = |process: &Pid| resident_bytes(*process).unwrap_or(0) >= 32 << 20;
-        while descendants(root).iter().filter(|it| is_big(it)).count() < 2 {
+        while descendants(root)
+            .iter()
+            .filter(|process| is_big(process))
+            .count()
+            < 2
+        {
             thread::yield_now();
         }
         let bytes = resident_bytes_below(root);

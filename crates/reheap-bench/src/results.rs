@@ -488,7 +488,10 @@ impl Benchmark {
         if self.served {
             return Outcome::Exited(0);
         }
-        let runs = self.baseline().into_iter().flat_map(|it| &it.runs);
+        let runs = self
+            .baseline()
+            .into_iter()
+            .flat_map(|variant| &variant.runs);
         let exits = runs.map(|run| run.outcome);
         most_frequent(exits.filter(|outcome| matches!(outcome, Outcome::Exited(_))))
             .unwrap_or(Outcome::Exited(0))

@@ -190,7 +190,8 @@ impl Launcher {
         self.run_until(command, limits, metrics, &|| None)
     }
 
-    /// The same, but somebody else may stop the command, which is no failure: `stop` says then how long it has for it.
+    /// Runs the command until it ends, or until `stop` says how long it still has to end. A command that was stopped has
+    /// not failed.
     pub(crate) fn run_until(
         &self,
         command: &CommandLine,
@@ -213,7 +214,7 @@ impl Launcher {
         })
     }
 
-    /// The same, for somebody who reads the lines of the output. No metrics are found here.
+    /// Runs the command and gives each line of its output to `on_line`. It reads no metrics.
     pub(crate) fn follow<'a>(
         &self,
         command: &CommandLine,
@@ -271,7 +272,8 @@ impl Launcher {
             program: command.program.clone(),
             reason,
         };
-        let (report, report_end) = pipe_with(PipeFlags::CLOEXEC).map_err(|it| launch(it.into()))?;
+        let (report, report_end) =
+            pipe_with(PipeFlags::CLOEXEC).map_err(|error| launch(error.into()))?;
         let mut launcher = Command::new(&self.path);
         launcher
             .arg0("reheap-launcher")
@@ -338,7 +340,7 @@ fn follow_until_ending(
         let now = Instant::now();
         if limits
             .interrupted
-            .is_some_and(|it| it.load(Ordering::Relaxed))
+            .is_some_and(|flag| flag.load(Ordering::Relaxed))
         {
             return Ok(Ending::Interrupted);
         }

@@ -122,7 +122,8 @@ impl<'a> Running<'a> {
     pub(crate) fn end(mut self) -> io::Result<Remains> {
         let give_up = Instant::now() + KILL_FOR;
         // To walk through /proc takes a good part of a short run, and the launcher knows whether there is a reason to.
-        let is_something_left = Report::parse(&self.report).is_none_or(|it| it.is_something_left);
+        let is_something_left =
+            Report::parse(&self.report).is_none_or(|report| report.is_something_left);
         while self.report_pipe.is_some() {
             if Instant::now() > give_up {
                 return Err(io::ErrorKind::TimedOut.into());
@@ -162,7 +163,10 @@ impl<'a> Running<'a> {
         }
         let mut watched = watched.iter();
         Ok(pipes.map(|pipe| {
-            pipe.is_some() && watched.next().is_some_and(|it| !it.revents().is_empty())
+            pipe.is_some()
+                && watched
+                    .next()
+                    .is_some_and(|pipe| !pipe.revents().is_empty())
         }))
     }
 

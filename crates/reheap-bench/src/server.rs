@@ -303,7 +303,7 @@ fn wait_until_ready(
         }
         if limits
             .interrupted
-            .is_some_and(|it| it.load(Ordering::Relaxed))
+            .is_some_and(|flag| flag.load(Ordering::Relaxed))
         {
             break Readiness::Interrupted;
         }

@@ -60,7 +60,7 @@ pub(crate) fn write_in_child(file: File, text: &'static [u8]) -> io::Result<()> 
     const DONE: i32 = Errno::CANCELED.raw_os_error();
     let mut command = Command::new("/");
     write_before_exec(&mut command, file, text);
-    // Safety: as above; this only makes a number an error.
+    // Safety: the function runs between fork and exec; it only makes a number an error, and allocates nothing.
     unsafe { command.pre_exec(|| Err(io::Error::from_raw_os_error(DONE))) };
     match command.spawn() {
         Ok(_) => unreachable!("a process that ends before exec was started"),
@@ -77,7 +77,7 @@ std::arch::global_asm!(
     machine = const 62, // EM_X86_64
 );
 
-// Safety: as above.
+// Safety: this is data for this process, in a section of read-only data; nothing here jumps there.
 #[cfg(target_arch = "aarch64")]
 std::arch::global_asm!(
     include_str!("launcher/elf_header.s"),

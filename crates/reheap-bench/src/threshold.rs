@@ -310,7 +310,11 @@ impl Typed<'_> {
                 quantity,
                 units: match units {
                     [("", _)] => "a number alone".to_owned(),
-                    units => units.iter().map(|it| it.0).collect::<Vec<_>>().join(", "),
+                    units => units
+                        .iter()
+                        .map(|unit| unit.0)
+                        .collect::<Vec<_>>()
+                        .join(", "),
                 },
                 instead: self.with(&format!("{digits}{}", self.unit_like(unit))),
             },
@@ -346,10 +350,10 @@ impl Typed<'_> {
 
     /// The unit that was probably meant: `M` and `mb` are MiB.
     fn unit_like(&self, unit: &str) -> &'static str {
-        let first = |unit: &str| unit.chars().next().map(|it| it.to_ascii_lowercase());
-        let mut units = self.units().iter().map(|it| it.0);
+        let first = |unit: &str| unit.chars().next().map(|first| first.to_ascii_lowercase());
+        let mut units = self.units().iter().map(|unit| unit.0);
         units
-            .find(|it| first(it) == first(unit))
+            .find(|known| first(known) == first(unit))
             .unwrap_or(self.usual_unit())
     }
 

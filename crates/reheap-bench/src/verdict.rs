@@ -17,7 +17,7 @@ pub fn verdict(overview: &Overview<'_>) -> String {
         ([findings], _) => of_one(findings),
         (_, Some(matrix)) => of_several(overview, matrix),
         (several, None) => {
-            let mut measured = several.iter().filter(|it| it.rounds() > 0);
+            let mut measured = several.iter().filter(|findings| findings.rounds() > 0);
             measured
                 .next()
                 .map_or_else(|| "Nothing was measured".to_owned(), of_one)
@@ -63,7 +63,7 @@ fn best_change(findings: &Findings<'_>, main: &Quantity) -> Option<(usize, Strin
             .iter()
             .find(|row| row.role == Role::Baseline)?;
         let medians = analysis.rows[variant].median().zip(row.median())?;
-        let [own, other] = [medians.0, medians.1].map(|it| figures::value(main, it));
+        let [own, other] = [medians.0, medians.1].map(|median| figures::value(main, median));
         let change = format!("{} {own} instead of {other} with {baseline}", noun(main));
         return Some((variant, change));
     };
@@ -82,7 +82,9 @@ fn nothing_compared(findings: &Findings<'_>) -> Option<String> {
     }
     let baseline = baseline(findings);
     let variants = &findings.benchmark.variants;
-    let baseline_place = variants.iter().position(|it| it.role == Role::Baseline)?;
+    let baseline_place = variants
+        .iter()
+        .position(|variant| variant.role == Role::Baseline)?;
     let (mut works, mut candidates) = (Vec::new(), 0);
     for &place in &findings.ranked {
         let variant = &findings.benchmark.variants[place];
@@ -91,7 +93,7 @@ fn nothing_compared(findings: &Findings<'_>) -> Option<String> {
             works.push(variant.name.as_str());
         }
     }
-    let never_works = |it: &Warning| matches!(it, Warning::NoBaseline { .. });
+    let never_works = |warning: &Warning| matches!(warning, Warning::NoBaseline { .. });
     if findings.warnings.iter().any(never_works) {
         return Some(match works.as_slice() {
             [] if candidates == 0 => format!("{baseline} never got through"),
@@ -111,7 +113,7 @@ fn nothing_compared(findings: &Findings<'_>) -> Option<String> {
             _ => "No variant always got through".to_owned(),
         });
     }
-    let is_short = |it: &&Warning| matches!(it, Warning::FewRounds { .. });
+    let is_short = |warning: &&Warning| matches!(warning, Warning::FewRounds { .. });
     findings
         .warnings
         .iter()
@@ -183,7 +185,7 @@ fn of_several(overview: &Overview<'_>, matrix: &Matrix) -> String {
         let rows = matrix.rows.iter();
         let row = rows
             .filter(|_| matrix.quantity == Quantity::PeakRss)
-            .find(|it| it.variant == best.variant)?;
+            .find(|shown| shown.variant == best.variant)?;
         match on_the_whole(row, matrix.direction)? {
             Verdict::Equal => Some(format!(" and the same {}", noun(&matrix.quantity))),
             _ => Some(format!(" and {}", change(matrix, row.mean?))),
@@ -204,7 +206,7 @@ fn on_the_whole(row: &MatrixRow, direction: Direction) -> Option<Verdict> {
     let count = |wanted: Verdict| {
         let cells = row.cells.iter();
         cells
-            .filter(|it| matches!(it, Entry::Compared(comparison) if comparison.verdict == wanted))
+            .filter(|entry| matches!(entry, Entry::Compared(comparison) if comparison.verdict == wanted))
             .count()
     };
     let (better, worse, equal) = (
@@ -261,7 +263,7 @@ fn all_are_worse(findings: &Findings<'_>, quantity: &Quantity) -> bool {
     let mut candidates = variants.filter(|(_, variant)| variant.role == Role::Candidate);
     candidates.all(|(place, _)| {
         let comparison = findings.comparison(quantity, place);
-        comparison.is_some_and(|it| it.verdict == Verdict::Worse)
+        comparison.is_some_and(|comparison| comparison.verdict == Verdict::Worse)
     })
 }
 

@@ -347,7 +347,7 @@ fn output_varies(benchmark: &Benchmark, output: OutputCheck) -> Option<Warning> 
         .variants
         .iter()
         .filter(is_baseline)
-        .flat_map(|it| &it.runs);
+        .flat_map(|variant| &variant.runs);
     let printed: Vec<&str> = runs
         .filter(|run| run.outcome == expected)
         .map(|run| run.stdout_sha256.as_str())
@@ -361,7 +361,7 @@ fn output_varies(benchmark: &Benchmark, output: OutputCheck) -> Option<Warning> 
 
 fn no_baseline(benchmark: &Benchmark, failures: &[Failures]) -> Option<Warning> {
     let mut variants = benchmark.variants.iter().zip(failures);
-    let (baseline, failures) = variants.find(|(it, _)| it.role == Role::Baseline)?;
+    let (baseline, failures) = variants.find(|(variant, _)| variant.role == Role::Baseline)?;
     (failures.runs > 0 && failures.count() == failures.runs).then(|| Warning::NoBaseline {
         variant: baseline.name.clone(),
     })

@@ -134,7 +134,7 @@ pub fn object_file(
     written(&object)
 }
 
-/// The same for a preload. [`retune`] changes what the linked library says and has baked in.
+/// The object with the note and the baked-in tuning of a preload. [`retune`] changes both in the linked library.
 pub(crate) fn retunable_object_file(
     marker: &Marker,
     tuning: &[Baked],

@@ -290,7 +290,7 @@ impl Workshop {
         let mut started = Command::new(program);
         let status = started.args(words).current_dir(self.path()).status();
         assert!(
-            status.is_ok_and(|it| it.success()),
+            status.is_ok_and(|status| status.success()),
             "`{command}` failed; `xtask/prepare install` installs what the tests need"
         );
     }

@@ -263,7 +263,7 @@ impl Checked {
             let directory = self.tree.follow(path.parent().unwrap_or(Path::new("/")))?;
             let missing = directory
                 .ancestors()
-                .take_while(|it| !self.tree.is_directory(it));
+                .take_while(|path| !self.tree.is_directory(path));
             for missing in missing {
                 entries.insert(below_root(missing), Entry::directory());
             }
@@ -431,7 +431,7 @@ fn media_type_of(first_bytes: &[u8]) -> MediaType {
 fn below_root(path: &Path) -> PathBuf {
     let names = path
         .components()
-        .filter(|it| matches!(it, Component::Normal(_)));
+        .filter(|component| matches!(component, Component::Normal(_)));
     names.collect()
 }
 

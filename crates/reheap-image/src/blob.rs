@@ -60,7 +60,7 @@ impl Region {
         self.size_bytes
     }
 
-    /// The same bytes, once their digest is known.
+    /// This region as a blob, once its digest is known.
     pub fn named(self, digest: Digest) -> Blob {
         Blob {
             digest,

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// What an image is called in a layout (OCI image specification, "Pre-Defined Annotation Keys").
 const NAME: &str = "org.opencontainers.image.ref.name";
-/// The same with the repository, as containerd and Docker write it.
+/// What an image is called, with its repository, as containerd and Docker write it.
 const WHOLE_NAME: &str = "io.containerd.image.name";
 
 /// Which image of several.

@@ -126,7 +126,7 @@ impl<R: Read> Members<R> {
                 let block = bytes.try_into();
                 block.map_or_else(
                     |_| Err(io::ErrorKind::UnexpectedEof.into()),
-                    |it| Ok(Some(it)),
+                    |text| Ok(Some(text)),
                 )
             }
         }
@@ -271,8 +271,8 @@ impl Pax {
                 b"path" => pax.name = path,
                 b"linkpath" => pax.target = path,
                 b"size" => pax.size_bytes = number(value)?,
-                b"uid" => pax.user = number::<i64>(value)?.map(|it| it as u32),
-                b"gid" => pax.group = number::<i64>(value)?.map(|it| it as u32),
+                b"uid" => pax.user = number::<i64>(value)?.map(|id| id as u32),
+                b"gid" => pax.group = number::<i64>(value)?.map(|id| id as u32),
                 CAPABILITIES => pax.has_capabilities = !value.is_empty(),
                 b"GNU.sparse.name" => (pax.is_sparse, pax.sparse_name) = (true, path),
                 _ if key.starts_with(SPARSE) => pax.is_sparse = true,

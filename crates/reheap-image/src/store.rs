@@ -117,7 +117,7 @@ impl Store {
         while let Some(member) = members.next()? {
             workplace.go_on()?;
             let [name, target] =
-                [&member.name, &member.target].map(|it| Path::new(OsStr::from_bytes(it)));
+                [&member.name, &member.target].map(|path| Path::new(OsStr::from_bytes(path)));
             let root = Path::new("");
             let Some(name) = within(root, name) else {
                 continue;
@@ -125,7 +125,9 @@ impl Store {
             // Docker writes a layer that it has already written as a link to it.
             let target = match member.kind {
                 EntryType::Link => within(root, target),
-                EntryType::Symlink => name.parent().and_then(|it| within(it, target)),
+                EntryType::Symlink => name
+                    .parent()
+                    .and_then(|directory| within(directory, target)),
                 _ => None,
             };
             let is_part = matches!(

@@ -152,7 +152,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// The same, with every byte of every layer, so that its digests are known.
+    /// Reads the names of all files and every byte of every layer, so that the digests are known.
     ///
     /// # Errors
     /// When a layer is not what its digests say, or a file in it is outside of the image.
@@ -303,7 +303,7 @@ impl Tree {
         self.look(ROOT, 0, until).0
     }
 
-    /// The same of a path without links.
+    /// What was at a path at a moment, if no part of the path is a link; and which layer put it there.
     fn look_at(&self, path: &Path, until: Moment) -> Option<(usize, Change)> {
         let mut place = self.root(until);
         let mut topmost = None;

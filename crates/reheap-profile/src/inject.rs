@@ -200,7 +200,8 @@ pub fn spawn(
     spawn_by(command, |_| {}, located, hooks, recording)
 }
 
-/// The same; `last` is for what the child does after everything else, such as executing the program itself.
+/// Starts a program with hooks in it, as [`spawn`] does. `last` is what the child does after everything else, such as
+/// executing the program itself.
 ///
 /// # Errors
 /// As [`spawn`].

@@ -94,12 +94,12 @@ struct Watched {
     number: ProcessId,
     /// Its number, as it wrote it down.
     pid: u32,
-    /// The same, if it is this process's in `/proc` here too: in a PID namespace with a `/proc` of its own it is not, and
-    /// all that the kernel tells is missing.
+    /// Its number in this process's `/proc`. A process in a PID namespace with a `/proc` of its own has none, and all that
+    /// the kernel tells is missing.
     in_proc: Option<u32>,
     /// What it executes, as this process sees it.
     program: Option<PathBuf>,
-    /// The same, as the process itself wrote it down.
+    /// What it executes, as the process itself wrote it down.
     file: PathBuf,
     name: Option<String>,
     began: f64,
@@ -271,7 +271,7 @@ impl Observer {
             let in_proc = Some(pid).filter(|pid| self.is_of_command(*pid));
             // The same process with another program: what it was before has ended.
             let mut before = self.watched.iter();
-            let before = before.find(|(_, it)| in_proc.is_some() && it.in_proc == in_proc);
+            let before = before.find(|(_, other)| in_proc.is_some() && other.in_proc == in_proc);
             if let Some(before) = before.map(|(place, _)| *place) {
                 let usage = self.end(before, Some(self.recording.began(place)));
                 self.before.extend(usage.map(|usage| (pid, usage)));
@@ -341,7 +341,7 @@ impl Observer {
             number,
             watched.finish(&self.recording, place, ended, &self.injected),
         ));
-        let is_released = self.tracer.as_ref().is_some_and(|it| it.end(place));
+        let is_released = self.tracer.as_ref().is_some_and(|tracer| tracer.end(place));
         if !is_released {
             // If it cannot be emptied, it stays taken, and there is one place less.
             let _ = self.recording.release(place);
@@ -378,7 +378,9 @@ impl Observer {
         let mut processes: Vec<Process> = self.ended.into_iter().map(with_sites).collect();
         processes.sort_by(|a, b| a.began.total_cmp(&b.began).then(a.pid.cmp(&b.pid)));
         inherit_access(&mut processes);
-        let first = processes.iter().find(|it| Some(it.pid) == self.root);
+        let first = processes
+            .iter()
+            .find(|process| Some(process.pid) == self.root);
         let starts = without_the_first(self.recording.starts(), first);
         Observed {
             others: self.others.finish(starts),
@@ -414,13 +416,14 @@ pub struct Observed {
 /// What each watched process executes.
 fn programs(watched: &BTreeMap<Place, Watched>) -> BTreeMap<u32, PathBuf> {
     let watched = watched.values();
-    let with_file = watched.filter_map(|it| Some((it.in_proc?, it.file.clone())));
+    let with_file = watched.filter_map(|process| Some((process.in_proc?, process.file.clone())));
     with_file.collect()
 }
 
 /// reheap itself started the first program, which no hook counted.
 fn without_the_first(mut starts: Vec<Starts>, first: Option<&Process>) -> Vec<Starts> {
-    let is_first = |starts: &&mut Starts| first.is_some_and(|it| it.program == starts.program);
+    let is_first =
+        |starts: &&mut Starts| first.is_some_and(|first| first.program == starts.program);
     if let Some(starts) = starts.iter_mut().find(is_first) {
         starts.loaded = starts.loaded.saturating_sub(1);
     }

@@ -124,9 +124,9 @@ pub enum Access {
     Preload,
     /// Jumps in the program's code; its functions were found by reheap's marker.
     Marker,
-    /// The same, found by symbols.
+    /// Jumps in the program's code; its functions were found by symbols.
     Symbols,
-    /// The same, found by signatures of their code.
+    /// Jumps in the program's code; its functions were found by signatures of their code.
     Signature,
 }
 
@@ -160,7 +160,7 @@ pub struct Counts {
     pub realloc: Realloc,
     /// How long blocks lived, of those that were freed, shortest first. Times are true to about a millisecond.
     pub lifetimes: Vec<LifetimeBucket>,
-    /// The same, counted in allocations of the thread that allocated the block.
+    /// How long blocks lived, counted in allocations of the thread that allocated them.
     pub lifetimes_in_allocations: Vec<LifetimeInAllocationsBucket>,
     /// Blocks that were freed by the thread that allocated them, before it allocated another.
     pub temporaries: u64,
@@ -288,9 +288,9 @@ pub struct Thread {
 /// Where the time went: samples of all threads, at regular intervals.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TimeShares {
-    /// CPU time of the process, in user mode and in the kernel.
+    /// CPU time of the process in user mode.
     pub user_seconds: f64,
-    /// See there.
+    /// CPU time of the process in the kernel.
     pub system_seconds: f64,
     /// How the samples were taken.
     #[serde(default)]
@@ -312,7 +312,7 @@ pub struct TimeShares {
     /// not be told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_memory_functions: Option<u64>,
-    /// The same by function. memmove and mempcpy count as memcpy, because libcs have one piece of code for them.
+    /// `in_memory_functions` by function. memmove and mempcpy count as memcpy, because libcs have one piece of code for them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub memory_functions: BTreeMap<String, u64>,
     /// Of `samples`: in the kernel for a page fault, whoever caused it; `None` where the kernel was not sampled.
@@ -320,9 +320,9 @@ pub struct TimeShares {
     pub in_page_faults: Option<u64>,
     /// How long threads waited inside the allocator, together: for its locks, or for the kernel.
     pub waited_seconds: f64,
-    /// Page faults that needed no disk, and those that did.
+    /// Page faults that needed no disk.
     pub minor_faults: u64,
-    /// See there.
+    /// Page faults that needed a disk.
     pub major_faults: u64,
 }
 
@@ -413,9 +413,9 @@ pub struct Site {
     pub allocated_bytes: f64,
     /// The standard error of that estimate.
     pub allocated_bytes_error: f64,
-    /// Of these: never freed.
+    /// Blocks of these that were never freed.
     pub live_blocks: f64,
-    /// See there.
+    /// Bytes of these that were never freed.
     pub live_bytes: f64,
 }
 
@@ -457,12 +457,12 @@ mod tests {
         let figures: Vec<[f64; 4]> = sites
             .stacks
             .iter()
-            .map(|it| {
+            .map(|stack| {
                 [
-                    it.allocated_blocks,
-                    it.allocated_bytes,
-                    it.live_blocks,
-                    it.live_bytes,
+                    stack.allocated_blocks,
+                    stack.allocated_bytes,
+                    stack.live_blocks,
+                    stack.live_bytes,
                 ]
             })
             .collect();

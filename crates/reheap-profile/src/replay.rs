@@ -138,13 +138,13 @@ pub struct Outcome {
     pub failed: u64,
     /// Blocks that did not have what was written to them.
     pub damaged: u64,
-    /// How often threads waited for another's block, and how long, together.
+    /// How often threads waited for another's block.
     pub block_waits: u64,
-    /// See there.
+    /// How long threads waited for another's block, together.
     pub block_wait_nanoseconds: u64,
-    /// How often threads waited because they were ahead of others, and how long, together.
+    /// How often threads waited because they were ahead of others.
     pub epoch_waits: u64,
-    /// See there.
+    /// How long threads waited because they were ahead of others, together.
     pub epoch_wait_nanoseconds: u64,
     /// Resident anonymous memory before the first call.
     pub resident_bytes_before: u64,

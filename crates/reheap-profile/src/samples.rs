@@ -68,7 +68,7 @@ impl Sampler {
         self.waiting.load(Ordering::Relaxed) > WAITING_MAX
     }
 
-    /// The same for what cannot wait.
+    /// Whether so many samples wait that not even one of a process that ends may be added.
     pub(crate) fn is_full(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > WAITING_AT_ENDS_MAX
     }
@@ -132,7 +132,8 @@ impl All {
 
     fn end(&mut self, process: ProcessId) {
         let sampled = self.running.remove(&process);
-        self.ended.extend(sampled.map(|it| (process, it.finish())));
+        self.ended
+            .extend(sampled.map(|stacks| (process, stacks.finish())));
     }
 
     fn finish(mut self) -> HashMap<ProcessId, Sites> {
@@ -227,7 +228,7 @@ mod tests {
         assert!(
             sites
                 .values()
-                .all(|it| *it == sites[&0] && it.stacks.len() == 1)
+                .all(|site| *site == sites[&0] && site.stacks.len() == 1)
         );
     }
 }

@@ -21,7 +21,7 @@ pub struct SharedMemory {
 
 // Safety: all access is atomic, or copies bytes that were read through the file.
 unsafe impl Send for SharedMemory {}
-// Safety: as above.
+// Safety: all access is atomic, or copies bytes that were read through the file.
 unsafe impl Sync for SharedMemory {}
 
 impl SharedMemory {

@@ -73,7 +73,7 @@ functions! {
     Reallocarray = 9, "reallocarray";
     /// jemalloc's `mallocx`, and `mi_malloc_aligned`.
     AllocateAligned = 10, "mallocx";
-    /// The same with `MALLOCX_ZERO`, and `mi_zalloc_aligned`.
+    /// `mallocx` with `MALLOCX_ZERO`, and `mi_zalloc_aligned`.
     AllocateAlignedZeroed = 11, "mallocx zeroed";
     /// jemalloc's `rallocx`, and `mi_realloc_aligned`.
     ReallocateAligned = 12, "rallocx";

@@ -21,7 +21,9 @@ pub(crate) enum Several {
 
 pub(crate) fn several(overview: &Overview<'_>) -> Several {
     let (all, benchmarks) = (overview.files, overview.benchmarks.iter());
-    let titles: Vec<String> = benchmarks.map(|it| title(it.benchmark)).collect();
+    let titles: Vec<String> = benchmarks
+        .map(|findings| title(findings.benchmark))
+        .collect();
     let different: BTreeSet<&str> = titles.iter().map(String::as_str).collect();
     let machines = machines(all);
     if titles.len() < 2 && all.len() < 2 {
@@ -37,7 +39,9 @@ pub(crate) fn several(overview: &Overview<'_>) -> Several {
 
 /// The names of the machines, each once.
 pub(crate) fn machines(all: &[Results]) -> BTreeSet<&str> {
-    all.iter().map(|it| it.machine.name.as_str()).collect()
+    all.iter()
+        .map(|results| results.machine.name.as_str())
+        .collect()
 }
 
 /// What tells a benchmark from the others in the report; none if there is no other.

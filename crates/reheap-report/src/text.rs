@@ -96,7 +96,7 @@ impl Page {
     fn ratios(&mut self, view: &View<'_>) {
         let Style { width, colour, .. } = self.style;
         let baseline = view.findings.benchmark.baseline();
-        let baseline = baseline.map_or("the baseline", |it| it.name.as_str());
+        let baseline = baseline.map_or("the baseline", |variant| variant.name.as_str());
         let title = format!("{}, ratios to {baseline}", view.title);
         self.paragraph(&title, Paint::Plain);
         self.gap();
@@ -197,12 +197,16 @@ impl Page {
 
     fn footer(&mut self, overview: &Overview<'_>) {
         let files = overview.files.iter();
-        let mut machines: Vec<String> = files.map(|it| names::machine(&it.machine)).collect();
+        let mut machines: Vec<String> = files.map(|file| names::machine(&file.machine)).collect();
         machines.dedup();
         for machine in machines {
             self.paragraph(&machine, Paint::Faint);
         }
-        if overview.benchmarks.iter().any(|it| it.rounds() > 0) {
+        if overview
+            .benchmarks
+            .iter()
+            .any(|benchmark| benchmark.rounds() > 0)
+        {
             self.paragraph(words::LEGEND, Paint::Faint);
         }
     }

@@ -32,7 +32,7 @@ pub(super) fn add(contents: &str, array: &Array, value: &str, line_end: &str) ->
     }
     // After a comment behind the last element, but before the bracket if that is on the same line.
     let place = end_of_line(contents, end).min(span.end - 1);
-    let start = contents[..last.start].rfind('\n').map_or(0, |it| it + 1);
+    let start = contents[..last.start].rfind('\n').map_or(0, |end| end + 1);
     let indent = &contents[start..last.start];
     let indent = if indent.trim().is_empty() {
         indent
@@ -51,7 +51,9 @@ pub(super) fn add(contents: &str, array: &Array, value: &str, line_end: &str) ->
 pub(super) fn cut(contents: &str, array: &Array, index: usize) -> Option<Vec<Range<usize>>> {
     let span = array.span()?;
     let own = array.get(index)?.span()?;
-    let before = index.checked_sub(1).and_then(|it| array.get(it)?.span());
+    let before = index
+        .checked_sub(1)
+        .and_then(|index| array.get(index)?.span());
     let from = before.as_ref().map_or(span.start + 1, |before| before.end);
     let start = from + start_of_space(&contents[from..own.start]);
     if let Some(comma) = comma_after(contents, own.end, span.end - 1) {
@@ -101,7 +103,7 @@ mod tests {
 
     fn array<T>(contents: &str, then: impl Fn(&Array) -> T) -> T {
         let document = Document::parse(contents).unwrap();
-        then(document.get("a").and_then(|it| it.as_array()).unwrap())
+        then(document.get("a").and_then(|item| item.as_array()).unwrap())
     }
 
     #[test]
@@ -126,9 +128,9 @@ mod tests {
             ("a = [\"x\",\n  \"y\"]", "a = [\"x\",\n  \"y\",\n  \"n\"]"),
         ] {
             let line_end = if before.contains('\r') { "\r\n" } else { "\n" };
-            let added = array(before, |it| add(before, it, "n", line_end).unwrap());
+            let added = array(before, |array| add(before, array, "n", line_end).unwrap());
             assert_eq!(added, after);
-            let ranges = array(&added, |it| cut(&added, it, it.len() - 1).unwrap());
+            let ranges = array(&added, |array| cut(&added, array, array.len() - 1).unwrap());
             let mut undone = added.clone();
             ranges
                 .into_iter()

@@ -111,7 +111,7 @@ pub fn origin(contents: &str) -> Origin {
     let first = first.trim_end();
     match first
         .strip_prefix(MARK)
-        .and_then(|it| it.strip_suffix(ADVICE))
+        .and_then(|line| line.strip_suffix(ADVICE))
     {
         Some(hash) if hash == hash_of(rest) => Origin::Ours,
         Some(_) => Origin::Edited,
@@ -144,14 +144,16 @@ fn runner(target: &str) -> Option<&'static str> {
 
 /// The whole file; none if no target can be built on a runner.
 pub fn workflow(facts: &Facts<'_>) -> Option<String> {
-    let (built, left_out): (Vec<&String>, Vec<&String>) =
-        facts.targets.iter().partition(|it| is_buildable(it));
+    let (built, left_out): (Vec<&String>, Vec<&String>) = facts
+        .targets
+        .iter()
+        .partition(|target| is_buildable(target));
     if built.is_empty() {
         return None;
     }
     let mut body = String::new();
     if !left_out.is_empty() {
-        let names: Vec<&str> = left_out.iter().map(|it| it.as_str()).collect();
+        let names: Vec<&str> = left_out.iter().map(|target| target.as_str()).collect();
         let names = names.join(", ");
         _ = writeln!(
             body,
@@ -168,7 +170,7 @@ pub fn workflow(facts: &Facts<'_>) -> Option<String> {
         "" => ".".to_owned(),
         directory => shell(directory),
     };
-    let script = build(facts, built.iter().any(|it| it.ends_with("-musl")));
+    let script = build(facts, built.iter().any(|target| target.ends_with("-musl")));
     let script = script.iter().map(|line| format!("          {line}\n"));
     let text = TEMPLATE
         .replace("@MATRIX@\n", &rows.collect::<String>())
@@ -214,7 +216,7 @@ fn build(facts: &Facts<'_>, is_for_musl: bool) -> Vec<String> {
         .programs
         .iter()
         .chain(facts.libraries)
-        .map(|it| it.package)
+        .map(|program| program.package)
         .collect();
     packages.sort_unstable();
     packages.dedup();
@@ -227,7 +229,7 @@ fn build(facts: &Facts<'_>, is_for_musl: bool) -> Vec<String> {
         facts
             .programs
             .iter()
-            .map(|it| format!("--bin {}", shell(it.name))),
+            .map(|program| format!("--bin {}", shell(program.name))),
     );
     if !facts.libraries.is_empty() {
         words.push("--lib".to_owned());
@@ -242,11 +244,11 @@ fn build(facts: &Facts<'_>, is_for_musl: bool) -> Vec<String> {
 /// What was built, as words of a shell.
 fn files(facts: &Facts<'_>) -> Vec<String> {
     let directory = "\"$CARGO_TARGET_DIR/$TARGET/release\"";
-    let programs = facts.programs.iter().map(|it| it.name.to_owned());
+    let programs = facts.programs.iter().map(|program| program.name.to_owned());
     let libraries = facts
         .libraries
         .iter()
-        .map(|it| format!("lib{}.so", it.name.replace('-', "_")));
+        .map(|library| format!("lib{}.so", library.name.replace('-', "_")));
     let all = programs.chain(libraries);
     all.map(|name| format!("{directory}/{}", shell(&name)))
         .collect()
@@ -254,7 +256,7 @@ fn files(facts: &Facts<'_>) -> Vec<String> {
 
 /// A word of a shell.
 fn shell(word: &str) -> String {
-    let is_plain = |it: char| it.is_ascii_alphanumeric() || "-_./+,".contains(it);
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./+,".contains(letter);
     if !word.is_empty() && word.chars().all(is_plain) {
         word.to_owned()
     } else {

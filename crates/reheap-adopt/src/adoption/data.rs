@@ -52,15 +52,15 @@ impl Data {
         Self::Scalar(match value {
             Value::Array(array) => return Self::of_array(array),
             Value::InlineTable(table) => return Self::of_table(table),
-            Value::String(it) => format!("{:?}", it.value()),
-            Value::Integer(it) => it.value().to_string(),
-            Value::Float(it) => format!("{:?}", it.value()),
-            Value::Boolean(it) => it.value().to_string(),
-            Value::Datetime(it) => it.value().to_string(),
+            Value::String(text) => format!("{:?}", text.value()),
+            Value::Integer(number) => number.value().to_string(),
+            Value::Float(number) => format!("{:?}", number.value()),
+            Value::Boolean(switch) => switch.value().to_string(),
+            Value::Datetime(time) => time.value().to_string(),
         })
     }
 
-    /// The same with this at the end of the path; none if something is there.
+    /// This data with `value` at the end of the path; none if something is there.
     pub(super) fn with(mut self, path: &[String], value: Self) -> Option<Self> {
         let (last, tables) = path.split_last()?;
         let mut at = &mut self;
@@ -73,7 +73,7 @@ impl Data {
         table.insert(last.clone(), value).is_none().then_some(self)
     }
 
-    /// The same without what the path leads to, and without tables that are empty then.
+    /// This data without what the path leads to, and without tables that are empty then.
     pub(super) fn without(mut self, path: &[String]) -> Self {
         if let (Self::Table(table), Some((first, rest))) = (&mut self, path.split_first()) {
             if rest.is_empty() {
@@ -85,13 +85,13 @@ impl Data {
         self
     }
 
-    /// The same without empty tables.
+    /// This data without empty tables.
     pub(super) fn pruned(self) -> Self {
         let Self::Table(table) = self else {
             return self;
         };
-        let kept = table.into_iter().map(|(key, it)| (key, it.pruned()));
+        let kept = table.into_iter().map(|(key, value)| (key, value.pruned()));
         let empty = Self::Table(BTreeMap::new());
-        Self::Table(kept.filter(|(_, it)| *it != empty).collect())
+        Self::Table(kept.filter(|(_, value)| *value != empty).collect())
     }
 }

@@ -46,7 +46,7 @@ pub(super) fn add(text: &Text, table: &[&str], key: &str, value: &str) -> Result
     let path: Vec<String> = table
         .iter()
         .chain([&key])
-        .map(|it| (*it).to_owned())
+        .map(|key| (*key).to_owned())
         .collect();
     let before = Data::parse(&text.contents);
     let value_of_it = Data::of_written(value);
@@ -84,18 +84,20 @@ pub(super) fn add(text: &Text, table: &[&str], key: &str, value: &str) -> Result
 /// The text with a feature that turns on one thing more.
 pub(super) fn add_to_feature(text: &Text, feature: &str, value: &str) -> Result<String, Refusal> {
     let manifest = Manifest::of(text.clone(), None)?;
-    let written = manifest.table(&["features"]).and_then(|it| it.get(feature));
+    let written = manifest
+        .table(&["features"])
+        .and_then(|table| table.get(feature));
     let Some(written) = written else {
         // An optional dependency may imply it. Written out, it no longer does.
         let implied = manifest.features.active([feature]).dependencies;
         let implied = implied.iter().map(|key| format!("dep:{key}"));
         let values = implied.chain([value.to_owned()]);
-        let values: Vec<String> = values.map(|it| format!("\"{it}\"")).collect();
+        let values: Vec<String> = values.map(|name| format!("\"{name}\"")).collect();
         let values = format!("[{}]", values.join(", "));
         return add(text, &["features"], feature, &values);
     };
     let array = written.as_array();
-    let added = array.and_then(|it| arrays::add(&text.contents, it, value, text.line_end()));
+    let added = array.and_then(|array| arrays::add(&text.contents, array, value, text.line_end()));
     let is_right = |added: &String| Data::parse(added).is_some();
     added.filter(is_right).ok_or_else(|| {
         let path = text.path.display();
@@ -114,7 +116,8 @@ pub(super) fn parsed(text: &Text) -> Result<Document<String>, Refusal> {
 /// Keys as one key of TOML.
 pub(super) fn dotted(keys: &[String]) -> String {
     let is_bare = |key: &String| {
-        let is_fit = |it: char| it.is_ascii_alphanumeric() || it == '-' || it == '_';
+        let is_fit =
+            |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';
         !key.is_empty() && key.chars().all(is_fit)
     };
     let keys = keys
@@ -137,7 +140,7 @@ struct Place {
 }
 
 fn places(contents: &str, document: &Document<String>, table: &[&str]) -> Vec<Place> {
-    let keys: Vec<String> = table.iter().map(|it| (*it).to_owned()).collect();
+    let keys: Vec<String> = table.iter().map(|key| (*key).to_owned()).collect();
     let mut places = Vec::new();
     let in_table = |depth: usize| {
         let at = end_of_entries(contents, document, &table[..depth])?;

@@ -19,7 +19,7 @@ pub struct Chosen {
 
 /// Where the table is: the manifest, and its keys.
 pub fn place(project: &Project, only: Option<&str>) -> (PathBuf, &'static str) {
-    let member = only.and_then(|name| project.packages.iter().find(|it| it.name == name));
+    let member = only.and_then(|name| project.packages.iter().find(|package| package.name == name));
     let root = project.root.join("Cargo.toml");
     let is_workspace = project.manifest.document.get("workspace").is_some();
     match member.filter(|member| member.manifest.text.path != root) {
@@ -42,8 +42,8 @@ pub fn plan(
     let (path, owner) = place(project, only);
     let text = plan.text(&path)?;
     let document = manifests::parsed(&text)?;
-    let metadata = document.get(owner).and_then(|it| it.get("metadata"));
-    if metadata.and_then(|it| it.get("reheap")).is_some() {
+    let metadata = document.get(owner).and_then(|table| table.get("metadata"));
+    if metadata.and_then(|table| table.get("reheap")).is_some() {
         let what = format!(
             "`{}` has a table `[{owner}.metadata.reheap]` already",
             path.display()
@@ -56,7 +56,7 @@ pub fn plan(
         let options = chosen.tuning.iter().map(|(key, value)| {
             let is_number = value
                 .parse::<i64>()
-                .is_ok_and(|it| it.to_string() == *value);
+                .is_ok_and(|number| number.to_string() == *value);
             let value = if is_number || value == "true" || value == "false" {
                 value.clone()
             } else {
@@ -73,7 +73,7 @@ pub fn plan(
             .map(|bytes| ("stack-size", bytes.to_string())),
     );
     if !chosen.targets.is_empty() {
-        let targets: Vec<String> = chosen.targets.iter().map(|it| string(it)).collect();
+        let targets: Vec<String> = chosen.targets.iter().map(|target| string(target)).collect();
         lines.push(("targets", format!("[{}]", targets.join(", "))));
     }
     for (key, value) in lines {

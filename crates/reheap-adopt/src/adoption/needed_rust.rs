@@ -24,22 +24,23 @@ pub fn of(
     let Ok(metadata) = command.exec() else {
         return Vec::new();
     };
-    let promised = metadata.workspace_packages().into_iter();
-    let promised = promised.filter(|it| members.iter().any(|name| it.name.as_str() == name));
-    let promised = promised.filter_map(|it| Some((it.rust_version.clone()?, it.name.to_string())));
-    let Some((promised, member)) = promised.min() else {
+    let chosen = metadata.workspace_packages().into_iter();
+    let chosen = chosen.filter(|package| members.iter().any(|name| package.name == name));
+    let promises = chosen
+        .filter_map(|package| Some((package.rust_version.clone()?, package.name.to_string())));
+    let Some((promised, member)) = promises.min() else {
         return Vec::new();
     };
     let needed = needed_by(&metadata, packaged.package);
     let needed = metadata
         .packages
         .iter()
-        .filter(|it| needed.contains(&it.id));
-    let sentences = needed.filter_map(|it| {
-        let version = it.rust_version.as_ref().filter(|it| **it > promised)?;
+        .filter(|package| needed.contains(&package.id));
+    let sentences = needed.filter_map(|package| {
+        let version = package.rust_version.as_ref().filter(|version| **version > promised)?;
         Some(format!(
             "{} {} needs Rust {version}, and `{member}` promises to build with {promised} (`rust-version`)",
-            it.name, it.version
+            package.name, package.version
         ))
     });
     sentences.collect()
@@ -47,16 +48,16 @@ pub fn of(
 
 /// A package and all that it depends on.
 fn needed_by(metadata: &Metadata, package: &str) -> BTreeSet<PackageId> {
-    let first = metadata.packages.iter();
-    let first = first.filter(|it| it.name.as_str() == package);
-    let mut next: Vec<PackageId> = first.map(|it| it.id.clone()).collect();
-    let nodes = metadata.resolve.iter().flat_map(|it| &it.nodes);
+    let by_name = metadata.packages.iter().filter(|one| one.name == package);
+    let mut next: Vec<PackageId> = by_name.map(|one| one.id.clone()).collect();
+    let nodes = metadata.resolve.iter().flat_map(|resolve| &resolve.nodes);
     let nodes: Vec<_> = nodes.collect();
     let mut seen = BTreeSet::new();
     while let Some(id) = next.pop() {
-        if seen.insert(id.clone()) {
-            let node = nodes.iter().find(|it| it.id == id);
-            next.extend(node.into_iter().flat_map(|it| it.dependencies.clone()));
+        if seen.insert(id.clone())
+            && let Some(node) = nodes.iter().find(|node| node.id == id)
+        {
+            next.extend(node.dependencies.iter().cloned());
         }
     }
     seen

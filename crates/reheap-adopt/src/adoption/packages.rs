@@ -94,7 +94,7 @@ impl Packaged {
         let of_modules = self.features_of_modules.filter(|_| is_for_modules);
         let of_modules = of_modules.into_iter().flatten();
         let features = self.features.iter().chain(of_modules);
-        let features: Vec<String> = features.map(|it| format!("\"{it}\"")).collect();
+        let features: Vec<String> = features.map(|feature| format!("\"{feature}\"")).collect();
         if !features.is_empty() {
             fields.push(format!("features = [{}]", features.join(", ")));
         }
@@ -107,7 +107,7 @@ impl Packaged {
         }
     }
 
-    /// The same where the workspace says the rest.
+    /// The value of the dependency in a member whose workspace says the version and the features.
     pub(super) fn value_in_member(is_optional: bool) -> String {
         if is_optional {
             "{ workspace = true, optional = true }".to_owned()
@@ -122,11 +122,12 @@ impl Packaged {
         let data = super::data::Data::of_written(&as_table(value))?;
         let is_it = |row: &&Self| {
             let both = [false, true];
-            let values = both
-                .iter()
-                .flat_map(|&of_modules| both.map(|it| row.value(&version, it, of_modules)));
-            let mut values = values.filter_map(|it| super::data::Data::of_written(&as_table(&it)));
-            row.package == package && values.any(|it| it == data)
+            let values = both.iter().flat_map(|&of_modules| {
+                both.map(|is_optional| row.value(&version, is_optional, of_modules))
+            });
+            let mut values =
+                values.filter_map(|value| super::data::Data::of_written(&as_table(&value)));
+            row.package == package && values.any(|value| value == data)
         };
         Some((ROWS.iter().find(is_it)?, version.clone()))
     }

@@ -39,14 +39,14 @@ impl Placement {
             return Ok(of(Condition::always(), Vec::new()));
         }
         let inside = given.strip_prefix("cfg").map(str::trim_start);
-        if let Some(inside) = inside.and_then(|it| it.strip_prefix('(')) {
+        if let Some(inside) = inside.and_then(|rest| rest.strip_prefix('(')) {
             let Some(inside) = inside.strip_suffix(')') else {
                 let what = format!("cannot understand `{given}`: its bracket is not closed");
                 return Err(Refusal::new(what).hint(format!("such as --targets '{DEFAULT}'")));
             };
             let placement = of(checked_cfg(inside)?, Vec::new());
             let mut all = ALL_BUILTINS.iter();
-            if !all.any(|it| placement.includes(it.triple.as_str())) {
+            if !all.any(|target| placement.includes(target.triple.as_str())) {
                 let what = format!("`{given}` holds for no target that rustc knows");
                 let hint = "`rustc --print cfg --target TRIPLE` shows what holds for a target";
                 return Err(Refusal::new(what).hint(hint));
@@ -82,8 +82,8 @@ impl Placement {
 
     /// The targets on which it holds although others were named: code cannot tell them apart.
     pub fn twins(&self) -> Vec<&'static str> {
-        let all = ALL_BUILTINS.iter().map(|it| it.triple.as_str());
-        let is_named = |triple: &str| self.triples.iter().any(|it| it == triple);
+        let all = ALL_BUILTINS.iter().map(|target| target.triple.as_str());
+        let is_named = |triple: &str| self.triples.iter().any(|named| named == triple);
         let twins = all.filter(|triple| self.includes(triple) && !is_named(triple));
         if self.triples.is_empty() {
             Vec::new()
@@ -96,8 +96,8 @@ impl Placement {
     pub fn is_only_musl(&self) -> bool {
         let mut included = ALL_BUILTINS
             .iter()
-            .filter(|it| self.includes(it.triple.as_str()));
-        included.all(|it| it.triple.as_str().contains("musl"))
+            .filter(|target| self.includes(target.triple.as_str()));
+        included.all(|target| target.triple.as_str().contains("musl"))
     }
 }
 
@@ -165,12 +165,12 @@ fn as_condition(word: &str) -> Option<String> {
 }
 
 fn nearest(triple: &str) -> Option<&'static str> {
-    let names = ALL_BUILTINS.iter().map(|it| it.triple.as_str());
+    let names = ALL_BUILTINS.iter().map(|target| target.triple.as_str());
     // A part that is left out counts less than parts that differ: `x86_64-linux-musl`.
     let distance = |name: &&str| {
         let missing = triple
             .split('-')
-            .filter(|part| !name.split('-').any(|it| it == *part));
+            .filter(|part| !name.split('-').any(|other| other == *part));
         (missing.count(), strsim::damerau_levenshtein(name, triple))
     };
     let nearest = names.min_by_key(distance)?;
@@ -182,21 +182,24 @@ fn nearest(triple: &str) -> Option<&'static str> {
 
 /// The shortest condition that tells these targets from all others.
 fn cfg_of(targets: &[&TargetInfo]) -> String {
-    let each: Vec<Vec<String>> = targets.iter().map(|it| properties(it)).collect();
+    let each: Vec<Vec<String>> = targets.iter().map(|target| properties(target)).collect();
     let first = &each[0];
     let is_common =
         |property: &&String| each.iter().all(|properties| properties.contains(property));
     let common: Vec<String> = first.iter().filter(is_common).cloned().collect();
     let mut different: Vec<String> = Vec::new();
     for properties in &each {
-        let own = properties.iter().filter(|it| !common.contains(it)).cloned();
+        let own = properties
+            .iter()
+            .filter(|property| !common.contains(property))
+            .cloned();
         let own = joined("all", own.collect());
         if !different.contains(&own) {
             different.push(own);
         }
     }
     let mut parts = common;
-    if each.len() > 1 && different.iter().all(|it| !it.is_empty()) {
+    if each.len() > 1 && different.iter().all(|own| !own.is_empty()) {
         parts.push(joined("any", different));
     }
     joined("all", parts)
@@ -214,12 +217,14 @@ type Property = (&'static str, fn(&TargetInfo) -> Option<String>);
 
 /// What people write.
 const USUAL: [Property; 3] = [
-    ("target_arch", |it| Some(it.arch.as_str().to_owned())),
-    ("target_os", |it| {
-        it.os.as_ref().map(|it| it.as_str().to_owned())
+    ("target_arch", |target| {
+        Some(target.arch.as_str().to_owned())
     }),
-    ("target_env", |it| {
-        it.env.as_ref().map(|it| it.as_str().to_owned())
+    ("target_os", |target| {
+        target.os.as_ref().map(|os| os.as_str().to_owned())
+    }),
+    ("target_env", |target| {
+        target.env.as_ref().map(|env| env.as_str().to_owned())
     }),
 ];
 /// What tells the rest apart.
@@ -254,7 +259,7 @@ fn properties(target: &TargetInfo) -> Vec<String> {
             alike.iter().filter(|other| value(other) == own).count()
         };
         let best = RARE.iter().min_by_key(alike_by);
-        let Some((name, value)) = best.filter(|it| alike_by(it) < alike.len()) else {
+        let Some((name, value)) = best.filter(|property| alike_by(property) < alike.len()) else {
             break;
         };
         let own = value(target);
@@ -283,8 +288,8 @@ mod tests {
             let placement = Placement::parse(given).unwrap();
             let included = ALL_BUILTINS
                 .iter()
-                .filter(|it| placement.includes(it.triple.as_str()));
-            let mut included: Vec<&str> = included.map(|it| it.triple.as_str()).collect();
+                .filter(|target| placement.includes(target.triple.as_str()));
+            let mut included: Vec<&str> = included.map(|target| target.triple.as_str()).collect();
             let mut named: Vec<&str> = given.split(',').collect();
             included.sort_unstable();
             named.sort_unstable();

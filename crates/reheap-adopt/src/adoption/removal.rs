@@ -72,7 +72,10 @@ pub fn of_project(project: &Project) -> Result<Removal, Refusal> {
 impl Removal {
     /// Takes the statics out of a package, and says whether its dependencies are needed after that.
     fn sources(&mut self, package: &Package) -> Result<Keep, Refusal> {
-        let files = package.targets.iter().flat_map(|it| &it.sources.files);
+        let files = package
+            .targets
+            .iter()
+            .flat_map(|target| &target.sources.files);
         let files: BTreeSet<&Path> = files.map(PathBuf::as_path).collect();
         let mut keep = Keep::Nothing;
         let relative = |path: &Path| {
@@ -101,7 +104,7 @@ impl Removal {
                 let identifiers = sources::identifiers_in(text).unwrap_or_default();
                 let mut added = crates::CRATES
                     .iter()
-                    .map(|it| crates::identifier(it.package));
+                    .map(|row| crates::identifier(row.package));
                 added.any(|name| identifiers.contains(&name))
             };
             if is_named(&text) {
@@ -154,7 +157,10 @@ pub(super) fn gives_back(path: &Path, after: Option<&str>, before: &str) -> Resu
         contents: contents.to_owned(),
     };
     let taken_out = |contents: &str| -> Result<String, Refusal> {
-        if path.extension().is_some_and(|it| it == "toml") {
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "toml")
+        {
             Ok(of_manifest::remove(&text(contents), &Keep::Nothing)?.contents)
         } else {
             Ok(statics::remove(&text(contents)).0)

@@ -68,7 +68,7 @@ pub fn plan(
     if places.is_empty() {
         let what = "there is no program here, and libraries leave the choice to programs";
         let mut packages = project.packages.iter();
-        let with_programs = packages.find(|it| it.programs().next().is_some());
+        let with_programs = packages.find(|package| package.programs().next().is_some());
         let hint = match with_programs {
             Some(package) => {
                 let directory = relative(project, &package.directory);
@@ -124,7 +124,7 @@ fn check_package(
             target.kind,
             Kind::Library { .. } | Kind::ForeignLibrary { .. }
         );
-        let gets_it = place.targets.iter().any(|it| it.root == target.root);
+        let gets_it = place.targets.iter().any(|other| other.root == target.root);
         if gets_it && is_library && !wanted.is_for_modules {
             let file = relative(project, &target.root);
             let what = format!(
@@ -142,7 +142,11 @@ fn check_package(
     let manifest = package.manifest.text.path.clone();
     let relative = relative(project, &manifest);
     let own = Manifest::of(plan.text(&manifest)?, Some(&project.manifest))?;
-    for dependency in own.dependencies.iter().filter(|it| it.kind == For::Normal) {
+    for dependency in own
+        .dependencies
+        .iter()
+        .filter(|dependency| dependency.kind == For::Normal)
+    {
         let Some(known) = crates::find(&dependency.package) else {
             continue;
         };
@@ -154,7 +158,7 @@ fn check_package(
             return Err(Refusal::new(what).hint("see what it is used for: reheap adopt --check"));
         }
     }
-    let has_feature = |name: &str| own.features.names().any(|it| it == name);
+    let has_feature = |name: &str| own.features.names().any(|feature| feature == name);
     if let Some(name) = wanted.feature.filter(|name| has_feature(name)) {
         let what = format!("`{relative}` has a feature `{name}` already");
         return Err(Refusal::new(what).hint("choose another name for --feature"));
@@ -222,7 +226,7 @@ fn check_linked(
     for part in linked
         .parts
         .iter()
-        .filter(|it| it.package.name != package.name)
+        .filter(|part| part.package.name != package.name)
     {
         let own = part.allocator;
         if !is_taken_out(&plan.text(&own.path)?.contents, own)? {

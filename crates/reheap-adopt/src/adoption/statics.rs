@@ -88,7 +88,9 @@ fn with(text: &Text, contents: &str) -> Text {
 fn has_one_more(before: &Text, after: &str) -> bool {
     let count = |text: &Text| {
         let all = sources::allocators_in(text).unwrap_or_default();
-        all.iter().filter(|it| it.place == Place::Module).count()
+        all.iter()
+            .filter(|allocator| allocator.place == Place::Module)
+            .count()
     };
     count(&with(before, after)) == count(before) + 1
 }
@@ -139,13 +141,13 @@ pub(super) fn remove(text: &Text) -> (String, Vec<Left>) {
     let mut stay = Vec::new();
     for mark in marks {
         let start = lines.start(mark);
-        if strings.iter().any(|it| it.contains(&start)) {
+        if strings.iter().any(|string| string.contains(&start)) {
             continue;
         }
         let next = (mark + 1..lines.all.len()).find(|&line| !lines.is_blank(line));
         let own = allocators
             .iter()
-            .find(|it| Some(lines.at(it.bytes.start)) == next);
+            .find(|allocator| Some(lines.at(allocator.bytes.start)) == next);
         let Some(own) = own else {
             stay.push(left(mark, "no global allocator follows the mark"));
             continue;
@@ -193,7 +195,7 @@ fn is_ours(text: &Text, own: &GlobalAllocator) -> bool {
     });
     let mut known = known.map(|path| format!(":{path}={path};"));
     let after_name = declared.find(':').map(|at| &declared[at..]);
-    is_plain && known.any(|it| Some(it.as_str()) == after_name)
+    is_plain && known.any(|name| Some(name.as_str()) == after_name)
 }
 
 /// Whether the global allocator is one that adopt set up, and nobody changed.

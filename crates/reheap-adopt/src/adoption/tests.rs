@@ -111,7 +111,7 @@ fn adopted(manifest: &str) -> Result<String, Refusal> {
 }
 
 fn keys(keys: &[&str]) -> Vec<String> {
-    keys.iter().map(|it| (*it).to_owned()).collect()
+    keys.iter().map(|key| (*key).to_owned()).collect()
 }
 
 /// What a manifest says but for its default features.

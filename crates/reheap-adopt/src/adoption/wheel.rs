@@ -36,7 +36,7 @@ pub struct Module<'a> {
 /// Where modules get an allocator: those of the named member, or all.
 pub fn places<'a>(project: &'a Project, only: Option<&str>) -> Vec<Place<'a>> {
     let modules = modules(project).into_iter();
-    let modules = modules.filter(|it| only.is_none_or(|name| it.package.name == name));
+    let modules = modules.filter(|module| only.is_none_or(|name| module.package.name == name));
     let places = modules.map(|module| Place {
         package: module.package,
         targets: vec![module.target],
@@ -86,9 +86,11 @@ fn module<'a>(package: &'a Package, repository: &Repository) -> Option<Module<'a
         )
     })?;
     let mut dependencies = package.manifest.dependencies.iter();
-    let by_dependency = dependencies.find_map(|it| {
-        let known = BINDINGS.iter().find(|(name, _)| *name == it.package);
-        known.filter(|_| it.kind == For::Normal)
+    let by_dependency = dependencies.find_map(|dependency| {
+        let known = BINDINGS
+            .iter()
+            .find(|(name, _)| *name == dependency.package);
+        known.filter(|_| dependency.kind == For::Normal)
     });
     let language = match by_dependency {
         Some((_, language)) => *language,
@@ -110,8 +112,9 @@ fn by_file(package: &Package, repository: &Repository) -> Option<Language> {
     };
     let is_of_maturin = |text: &String| {
         let document = Document::parse(text.as_str()).ok();
-        document.is_some_and(|it| {
-            it.get("tool")
+        document.is_some_and(|document| {
+            document
+                .get("tool")
                 .is_some_and(|tool| tool.get("maturin").is_some())
         })
     };
@@ -244,7 +247,7 @@ fn has_old_gcc(repository: &Repository) -> bool {
             "manylinux: '2014'",
         ];
         let is_for_arm = text.contains("aarch64") || text.contains("arm64");
-        is_for_arm && is_old.iter().any(|it| text.contains(it)) && !text.contains("zig")
+        is_for_arm && is_old.iter().any(|name| text.contains(name)) && !text.contains("zig")
     })
 }
 

@@ -50,13 +50,13 @@ fn finding(project: &Project, artifact: &str, pair: [&Part<'_>; 2], build: &str)
         what: format!(
             "this and the one in {place} are both global allocators of `{artifact}`{build}, so that build fails"
         ),
-        fix: match is_one_package && !one.condition.is_always() {
-            true => format!("add `#[cfg(not({}))]` here", one.condition),
-            false if is_one_package => "keep one of them".to_owned(),
-            false => format!(
-                "leave the choice to the program: remove it from `{}`",
-                second.package.name
-            ),
+        fix: if !is_one_package {
+            let package = &second.package.name;
+            format!("leave the choice to the program: remove it from `{package}`")
+        } else if one.condition.is_always() {
+            "keep one of them".to_owned()
+        } else {
+            format!("add `#[cfg(not({}))]` here", one.condition)
         },
     }
 }

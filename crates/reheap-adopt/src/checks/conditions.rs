@@ -50,17 +50,27 @@ impl<'a> Pair<'a> {
         let of_package = &package.manifest.dependencies;
         let dependencies: Vec<&Dependency> = of_package
             .iter()
-            .filter(|it| it.kind != Kind::Build && it.package == allocator.package)
+            .filter(|dependency| {
+                dependency.kind != Kind::Build && dependency.package == allocator.package
+            })
             .collect();
-        let mut names: BTreeSet<String> = dependencies.iter().map(|it| it.identifier()).collect();
+        let mut names: BTreeSet<String> = dependencies
+            .iter()
+            .map(|dependency| dependency.identifier())
+            .collect();
         if names.is_empty() {
             let name = crates::identifier(allocator.package);
-            let is_other = of_package.iter().any(|it| it.identifier() == name)
-                || package.targets.iter().any(|it| it.identifier() == name);
+            let is_other = of_package
+                .iter()
+                .any(|dependency| dependency.identifier() == name)
+                || package
+                    .targets
+                    .iter()
+                    .any(|target| target.identifier() == name);
             names.extend((!is_other).then_some(name));
         }
         let targets = package.targets.iter();
-        let targets = targets.filter(|it| it.chooses() && !it.is_for_tests());
+        let targets = targets.filter(|target| target.chooses() && !target.is_for_tests());
         let targets: Vec<&Target> = targets.collect();
         let (uses, others): (Vec<Use<'_>>, Vec<Use<'_>>) = targets
             .iter()
@@ -69,18 +79,22 @@ impl<'a> Pair<'a> {
                     .sources
                     .allocators
                     .iter()
-                    .map(move |it| (*target, it))
+                    .map(move |allocator| (*target, allocator))
             })
-            .partition(|(_, it)| it.types.iter().any(|path| names.contains(&path[0])));
+            .partition(|(_, allocator)| {
+                allocator.types.iter().any(|path| names.contains(&path[0]))
+            });
         let is_known = !dependencies.is_empty() || !uses.is_empty();
         // What a macro compiles, nobody knows.
-        let is_certain = |(_, it): &Use<'_>| it.is_one_type && !matches!(it.place, Place::Macro(_));
+        let is_certain = |(_, allocator): &Use<'_>| {
+            allocator.is_one_type && !matches!(allocator.place, Place::Macro(_))
+        };
         let is_certain = uses.iter().chain(&others).all(is_certain);
-        let of_uses = uses.iter().map(|(target, it)| Need {
+        let of_uses = uses.iter().map(|(target, allocator)| Need {
             target,
-            path: &it.path,
-            line: it.line,
-            condition: &it.condition,
+            path: &allocator.path,
+            line: allocator.line,
+            condition: &allocator.condition,
         });
         let mut needs: Vec<Need<'_>> = of_uses.collect();
         // Without a dependency, the name may be that of anything.
@@ -122,7 +136,7 @@ impl<'a> Pair<'a> {
             self.is_compiled(world, active) && self.is_used(world)
         };
         let mut targets = self.package.targets.iter();
-        let has_library = targets.any(|it| matches!(it.kind, TargetKind::Library { .. }));
+        let has_library = targets.any(|target| matches!(target.kind, TargetKind::Library { .. }));
         let mut in_use: HashMap<String, bool> = HashMap::new();
         let unused = worlds.find_whatever_else(|world, active| {
             // Without its programs, only a library makes the package worth building.
@@ -141,7 +155,10 @@ impl<'a> Pair<'a> {
     }
 
     fn worlds(&self) -> Worlds {
-        let others = self.others.iter().map(|(_, it)| &it.condition);
+        let others = self
+            .others
+            .iter()
+            .map(|(_, allocator)| &allocator.condition);
         let code = self.needs.iter().map(|need| need.condition).chain(others);
         let others = self.others.iter().map(|(target, _)| *target);
         let targets = self.needs.iter().map(|need| need.target);
@@ -149,10 +166,17 @@ impl<'a> Pair<'a> {
             .clone()
             .chain(others)
             .flat_map(|target| &target.sources.refused);
-        let dependencies = self.dependencies.iter().map(|it| &it.condition);
+        let dependencies = self
+            .dependencies
+            .iter()
+            .map(|dependency| &dependency.condition);
         let required = targets.flat_map(|target| &target.required_features);
         let required: Vec<Condition> = required.cloned().map(Condition::Feature).collect();
-        let keys: BTreeSet<String> = self.dependencies.iter().map(|it| it.key.clone()).collect();
+        let keys: BTreeSet<String> = self
+            .dependencies
+            .iter()
+            .map(|dependency| dependency.key.clone())
+            .collect();
         Worlds::of(
             code.chain(refused).chain(dependencies).chain(&required),
             &self.package.manifest.features,
@@ -194,18 +218,25 @@ impl<'a> Pair<'a> {
     fn is_there(&self, world: &World<'_>, active: &Active) -> bool {
         let is_for_test = world.others.contains("test");
         let mut dependencies = self.dependencies.iter();
-        dependencies
-            .any(|it| (it.kind == Kind::Normal || is_for_test) && it.is_there(world, active))
+        dependencies.any(|dependency| {
+            (dependency.kind == Kind::Normal || is_for_test) && dependency.is_there(world, active)
+        })
     }
 
     /// Whether the package's own build has it.
     fn is_compiled(&self, world: &World<'_>, active: &Active) -> bool {
         let mut dependencies = self.dependencies.iter();
-        let is_refused = self
-            .uses
-            .iter()
-            .any(|(target, _)| target.sources.refused.iter().any(|it| it.holds(world)));
-        !is_refused && dependencies.any(|it| it.kind == Kind::Normal && it.is_there(world, active))
+        let is_refused = self.uses.iter().any(|(target, _)| {
+            target
+                .sources
+                .refused
+                .iter()
+                .any(|condition| condition.holds(world))
+        });
+        !is_refused
+            && dependencies.any(|dependency| {
+                dependency.kind == Kind::Normal && dependency.is_there(world, active)
+            })
     }
 
     /// What is wrong with a place, if it is compiled in a build without the dependency.
@@ -225,7 +256,11 @@ impl<'a> Pair<'a> {
                 line: need.line,
                 rule: Rule::MissingDependency,
                 what: format!("`{name}` is used here but is no dependency, so the build fails"),
-                fix: match need.condition.of_target().filter(|it| !it.is_always()) {
+                fix: match need
+                    .condition
+                    .of_target()
+                    .filter(|target| !target.is_always())
+                {
                     Some(condition) => {
                         format!("`cargo add {name} --target 'cfg({condition})' -p {package}`")
                     }
@@ -255,8 +290,11 @@ impl<'a> Pair<'a> {
     /// one by one, it means those of the code.
     fn fix_of_code(&self, need: &Need<'_>, dependency: &Dependency) -> String {
         let place = format!("Cargo.toml:{}", dependency.line);
-        let conditions = self.dependencies.iter().map(|it| &it.condition);
-        let names_one = |it: &Condition| matches!(it, Condition::Triple(_));
+        let conditions = self
+            .dependencies
+            .iter()
+            .map(|dependency| &dependency.condition);
+        let names_one = |condition: &Condition| matches!(condition, Condition::Triple(_));
         if conditions.clone().any(names_one) {
             if let Some((_, used)) = self.uses.first()
                 && need.condition.is_always()
@@ -298,9 +336,9 @@ impl<'a> Pair<'a> {
 
     fn unused_in(&self, worlds: &Worlds, found: &Found) -> Finding {
         let name = self.allocator.package;
-        let is_it = |it: &&&Dependency| {
-            let is_there = |world: &World<'_>, active: &Active| it.is_there(world, active);
-            it.kind == Kind::Normal && worlds.is_so(found, is_there)
+        let is_it = |dependency: &&&Dependency| {
+            let is_there = |world: &World<'_>, active: &Active| dependency.is_there(world, active);
+            dependency.kind == Kind::Normal && worlds.is_so(found, is_there)
         };
         let dependency = self.dependencies.iter().find(is_it);
         let dependency = dependency.unwrap_or(&self.dependencies[0]);
@@ -375,7 +413,7 @@ impl<'a> Pair<'a> {
         let key = &dependency.key;
         let Some(feature) = asked
             .iter()
-            .find(|it| !enabling.contains(&it.as_str()))
+            .find(|feature| !enabling.contains(&feature.as_str()))
             .or(asked.first())
         else {
             return "give both the same condition".to_owned();
@@ -406,8 +444,8 @@ fn mentions<'a>(target: &'a Target, names: &BTreeSet<String>) -> impl Iterator<I
 }
 
 /// Whether a build has that allocator.
-fn is_active((target, it): &Use<'_>, world: &World<'_>) -> bool {
-    is_compiled(target, &it.condition, world)
+fn is_active((target, allocator): &Use<'_>, world: &World<'_>) -> bool {
+    is_compiled(target, &allocator.condition, world)
 }
 
 /// Whether a build has what is in that target under that condition.
@@ -415,6 +453,6 @@ fn is_compiled(target: &Target, condition: &Condition, world: &World<'_>) -> boo
     let mut required = target.required_features.iter();
     let mut refused = target.sources.refused.iter();
     required.all(|name| world.features.contains(name))
-        && !refused.any(|it| it.holds(world))
+        && !refused.any(|condition| condition.holds(world))
         && condition.holds(world)
 }

@@ -17,7 +17,7 @@ pub(crate) fn of(project: &Project) -> Vec<Finding> {
     let choices: Vec<Choice<'_>> = project.packages.iter().flat_map(choices).collect();
     let hardened: Vec<(&Choice<'_>, &str)> = choices
         .iter()
-        .filter_map(|it| Some((it, it.row.hardened?.0)))
+        .filter_map(|choice| Some((choice, choice.row.hardened?.0)))
         .collect();
     let mut findings = Vec::new();
     for (choice, feature) in &hardened {
@@ -45,7 +45,7 @@ pub(crate) fn of(project: &Project) -> Vec<Finding> {
 fn choices(package: &Package) -> Vec<Choice<'_>> {
     let programs = package.programs().filter(|target| target.chooses());
     let allocators = programs.flat_map(|target| &target.sources.allocators);
-    let brought = allocators.filter_map(|it| package.brought(it));
+    let brought = allocators.filter_map(|allocator| package.brought(allocator));
     brought
         .map(|(row, dependency)| Choice {
             package,
@@ -73,17 +73,17 @@ pub(crate) fn overrides(project: &Project) -> Vec<Finding> {
     };
     let packages = project.packages.iter();
     let packages =
-        packages.filter(|it| uses_reheap(&it.manifest) || uses_reheap(&project.manifest));
+        packages.filter(|package| uses_reheap(&package.manifest) || uses_reheap(&project.manifest));
     let mut findings = Vec::new();
     for package in packages {
         let dependencies = package.manifest.dependencies.iter();
-        for dependency in dependencies.filter(|it| it.kind == Kind::Normal) {
+        for dependency in dependencies.filter(|dependency| dependency.kind == Kind::Normal) {
             let Some(row) = crates::find(&dependency.package) else {
                 continue;
             };
             let mut overrides = row.overrides.iter();
             if let Some(feature) =
-                overrides.find(|it| dependency.features.iter().any(|own| own == *it))
+                overrides.find(|feature| dependency.features.iter().any(|own| own == *feature))
             {
                 findings.push(Finding {
                     path: package.manifest.text.path.clone(),

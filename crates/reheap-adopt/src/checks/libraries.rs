@@ -18,8 +18,8 @@ pub(crate) fn of(package: &Package) -> Vec<Finding> {
     });
     let allocators = libraries.flat_map(|target| {
         let allocators = target.sources.allocators.iter();
-        let known = allocators.filter(|it| !matches!(it.place, Place::Macro(_)));
-        known.map(move |it| (target, it))
+        let known = allocators.filter(|allocator| !matches!(allocator.place, Place::Macro(_)));
+        known.map(move |allocator| (target, allocator))
     });
     allocators
         .filter_map(|(target, allocator)| finding(package, target, allocator))
@@ -31,13 +31,14 @@ fn finding(package: &Package, target: &Target, allocator: &GlobalAllocator) -> O
     let usual = [features.if_nobody_chooses(), Active::default()];
     let worlds = Worlds::of([&allocator.condition], features, &BTreeSet::new());
     let is_forced = |world: &World<'_>, active: &Active| {
-        let is_usual = usual.iter().any(|it| it.features == active.features);
+        let is_usual = usual.iter().any(|build| build.features == active.features);
         // Not for tests, nor for Miri.
         is_usual && world.others.is_empty() && allocator.condition.holds(world)
     };
     let found = worlds.find(is_forced)?;
     let mut programs = package.programs();
-    let program = programs.find(|it| it.sources.identifiers.contains(&target.identifier()));
+    let program =
+        programs.find(|program| program.sources.identifiers.contains(&target.identifier()));
     let shared = matches!(target.kind, Kind::Library { is_shared: true });
     Some(Finding {
         path: allocator.path.clone(),

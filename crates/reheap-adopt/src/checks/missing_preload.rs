@@ -35,7 +35,11 @@ pub(crate) fn of(project: &Project) -> Vec<Finding> {
 fn in_dockerfile(file: &File, findings: &mut Vec<Finding>) {
     let dockerfile = Dockerfile::of(&file.text);
     for (index, stage) in dockerfile.stages.iter().enumerate() {
-        for instruction in stage.instructions.iter().filter(|it| it.keyword == "ENV") {
+        for instruction in stage
+            .instructions
+            .iter()
+            .filter(|instruction| instruction.keyword == "ENV")
+        {
             let set = dockerfile::assignments("ENV", &instruction.text);
             let set = set.into_iter().filter(|(name, _)| name == VARIABLE);
             let base = Base::of(dockerfile.base(index));

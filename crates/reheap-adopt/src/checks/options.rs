@@ -25,20 +25,25 @@ impl Prefix {
     fn of(project: &Project) -> Option<Self> {
         let all = || project.packages.iter().flat_map(jemallocs);
         all().next()?;
-        let texts = project.packages.iter().map(|it| &it.manifest.text.contents);
+        let texts = project
+            .packages
+            .iter()
+            .map(|package| &package.manifest.text.contents);
         let mentions = |name: &str| {
             let mut texts = texts.clone().chain([&project.manifest.text.contents]);
             texts.any(|text| text.contains(name))
         };
         let overrides = || all().flat_map(|(_, row)| row.overrides.iter());
-        let is_always = |(it, row): (&Dependency, &crates::AllocatorCrate)| {
+        let is_always = |(dependency, row): (&Dependency, &crates::AllocatorCrate)| {
             let mut overrides = row.overrides.iter();
-            overrides.any(|name| it.features.iter().any(|own| own == name))
+            overrides.any(|name| dependency.features.iter().any(|own| own == name))
         };
-        match overrides().any(|name| mentions(name)) {
-            false => Some(Self::Rust),
-            true if all().all(is_always) => Some(Self::None),
-            true => None,
+        if !overrides().any(|name| mentions(name)) {
+            Some(Self::Rust)
+        } else if all().all(is_always) {
+            Some(Self::None)
+        } else {
+            None
         }
     }
 
@@ -62,9 +67,9 @@ fn jemallocs(
     package: &Package,
 ) -> impl Iterator<Item = (&Dependency, &'static crates::AllocatorCrate)> {
     let dependencies = package.manifest.dependencies.iter();
-    dependencies.filter_map(|it| {
-        let row = crates::find(&it.package).filter(|row| row.prefix.is_some())?;
-        (it.kind == Kind::Normal).then_some((it, row))
+    dependencies.filter_map(|dependency| {
+        let row = crates::find(&dependency.package).filter(|row| row.prefix.is_some())?;
+        (dependency.kind == Kind::Normal).then_some((dependency, row))
     })
 }
 
@@ -96,14 +101,21 @@ pub(crate) fn ignored(project: &Project, files: &[PathBuf]) -> Vec<Finding> {
             }));
         }
     }
-    findings.extend(project.packages.iter().flat_map(|it| symbols(it, prefix)));
+    findings.extend(
+        project
+            .packages
+            .iter()
+            .flat_map(|package| symbols(package, prefix)),
+    );
     findings
 }
 
 /// Whether a line of a script or configuration gives the variable a value.
 fn sets_plain(line: &str) -> bool {
     let line = line.trim_start();
-    let is_comment = ["#", "//", "<!--"].iter().any(|it| line.starts_with(it));
+    let is_comment = ["#", "//", "<!--"]
+        .iter()
+        .any(|start| line.starts_with(start));
     !is_comment && files::has_word(line, PLAIN)
 }
 
@@ -135,8 +147,9 @@ fn symbols(package: &Package, prefix: Prefix) -> Vec<Finding> {
 pub(crate) fn late(package: &Package) -> Vec<Finding> {
     let brings = |allocator: &str| {
         let mut dependencies = package.manifest.dependencies.iter();
-        dependencies
-            .any(|it| crates::find(&it.package).is_some_and(|row| row.allocator == allocator))
+        dependencies.any(|dependency| {
+            crates::find(&dependency.package).is_some_and(|row| row.allocator == allocator)
+        })
     };
     let (has_mimalloc, has_jemalloc) = (brings("mimalloc"), brings("jemalloc"));
     let late = settings(package).filter_map(|(target, setting)| match &setting.what {
@@ -169,5 +182,11 @@ pub(crate) fn late(package: &Package) -> Vec<Finding> {
 
 fn settings(package: &Package) -> impl Iterator<Item = (&Target, &Setting)> {
     let targets = package.targets.iter().filter(|target| target.chooses());
-    targets.flat_map(|target| target.sources.settings.iter().map(move |it| (target, it)))
+    targets.flat_map(|target| {
+        target
+            .sources
+            .settings
+            .iter()
+            .map(move |setting| (target, setting))
+    })
 }

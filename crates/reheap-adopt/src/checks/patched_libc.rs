@@ -32,7 +32,9 @@ fn place(file: &File) -> Option<(usize, &'static str)> {
         return None;
     }
     let commands = shell::commands(&file.text.contents);
-    let changed = commands.iter().find_map(|it| Some((it.at, change(it)?)));
+    let changed = commands
+        .iter()
+        .find_map(|command| Some((command.at, change(command)?)));
     changed.or_else(|| by_script(&commands))
 }
 
@@ -44,9 +46,9 @@ fn change(command: &Command) -> Option<&'static str> {
         // With `c` it makes an archive: whoever builds a libc of their own.
         let is_change = operation.starts_with(['d', 'm'])
             || operation.starts_with(['r', 'q']) && !operation.contains('c');
-        let is_change = is_change && operation.chars().all(|it| it.is_ascii_alphabetic());
+        let is_change = is_change && operation.chars().all(|letter| letter.is_ascii_alphabetic());
         // The archive is the first file.
-        if is_change && words[at + 2..].iter().take(2).any(|it| is_libc(it)) {
+        if is_change && words[at + 2..].iter().take(2).any(|word| is_libc(word)) {
             return Some("`ar` changes the members of `libc.a`");
         }
     }
@@ -74,21 +76,26 @@ fn by_script(commands: &[Command]) -> Option<(usize, &'static str)> {
         let mut words = command.words.iter();
         words.any(|word| word.split_whitespace().next() == Some(what))
     };
-    let deletes = |it: &Command| {
+    let deletes = |command: &Command| {
         ["DELETE", "REPLACE", "ADDMOD", "ADDLIB"]
             .iter()
-            .any(|what| says(it, what))
+            .any(|what| says(command, what))
     };
-    let opens = |it: &Command| {
-        let is_libc = it
+    let opens = |command: &Command| {
+        let is_libc = command
             .words
             .iter()
             .any(|word| word.split_whitespace().any(is_libc));
-        is_libc && (says(it, "CREATE") || says(it, "OPEN") || says(it, "ADDLIB"))
+        is_libc && (says(command, "CREATE") || says(command, "OPEN") || says(command, "ADDLIB"))
     };
-    let read = commands.iter().find(|it| {
-        let at = it.words.iter().position(|word| is_tool(word, &["ar"]));
-        at.is_some_and(|at| it.word(at + 1).trim_start_matches('-').starts_with('M'))
+    let read = commands.iter().find(|command| {
+        let at = command.words.iter().position(|word| is_tool(word, &["ar"]));
+        at.is_some_and(|at| {
+            command
+                .word(at + 1)
+                .trim_start_matches('-')
+                .starts_with('M')
+        })
     })?;
     (commands.iter().any(deletes) && commands.iter().any(opens))
         .then_some((read.at, "a script of `ar` changes the members of `libc.a`"))
@@ -99,7 +106,8 @@ fn is_tool(word: &str, names: &[&str]) -> bool {
     let name = word.rsplit('/').next().unwrap_or(word);
     names.iter().any(|tool| {
         let ends = name.strip_suffix(tool);
-        let variable = name.trim_matches(|it| "${}".contains(it)) == tool.to_uppercase();
+        let variable =
+            name.trim_matches(|character| "${}".contains(character)) == tool.to_uppercase();
         ends.is_some_and(|front| front.is_empty() || front.ends_with('-'))
             || variable && name.starts_with('$')
     })
@@ -118,7 +126,7 @@ fn is_replacement(from: &[&String], to: &str) -> bool {
             || directory == "/lib"
             || directory.starts_with("/usr/lib/")
     };
-    let is_same = from.iter().any(|it| it.as_str() == to);
+    let is_same = from.iter().any(|path| path.as_str() == to);
     match to.strip_suffix("libc.a") {
         Some(directory) if directory.is_empty() || directory.ends_with('/') => {
             is_of_toolchain(directory) && !is_same
@@ -126,7 +134,9 @@ fn is_replacement(from: &[&String], to: &str) -> bool {
         Some(_) => false,
         None => {
             let same = format!("{}/libc.a", to.trim_end_matches('/'));
-            let libcs = from.iter().filter(|it| is_libc(it) && it.as_str() != same);
+            let libcs = from
+                .iter()
+                .filter(|path| is_libc(path) && path.as_str() != same);
             is_of_toolchain(to) && libcs.count() > 0
         }
     }

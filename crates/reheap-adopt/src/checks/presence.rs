@@ -27,7 +27,9 @@ pub(crate) fn of(project: &Project, files: &[PathBuf]) -> Vec<Finding> {
         }
         for target in package.targets.iter().filter(|target| target.chooses()) {
             let allocators = target.sources.allocators.iter();
-            findings.extend(allocators.filter_map(|it| never_compiled(package, target, it)));
+            findings.extend(
+                allocators.filter_map(|allocator| never_compiled(package, target, allocator)),
+            );
         }
     }
     findings
@@ -48,7 +50,7 @@ fn is_mentioned(project: &Project, package: &Package, dependency: &Dependency) -
     let files = project.repository().below(&package.directory);
     let mut rust = files
         .iter()
-        .filter(|path| path.extension().is_some_and(|it| it == "rs"));
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
     rust.any(|path| {
         Sources::identifiers_of(&package.directory.join(path))
             .is_ok_and(|names| names.contains(&name))
@@ -105,10 +107,13 @@ fn never_built(
         has_builds |= role == Role::Builds;
         is_built(&text.contents)
     });
-    let others = project.packages.iter().filter(|it| it.name != package.name);
+    let others = project
+        .packages
+        .iter()
+        .filter(|other| other.name != package.name);
     let is_named = is_named
         || others
-            .map(|it| &it.manifest.text.contents)
+            .map(|package| &package.manifest.text.contents)
             .any(|text| is_built(text));
     (has_builds && !is_named).then(|| Finding {
         path: package.manifest.text.path.clone(),
@@ -145,11 +150,11 @@ fn never_compiled(
         .manifest
         .dependencies
         .iter()
-        .map(|it| it.key.clone());
+        .map(|dependency| dependency.key.clone());
     let worlds = Worlds::of(conditions, features, &keys.collect());
     let is_compiled = worlds.any(|world, _| {
         let mut required = required.iter();
-        required.all(|it| it.holds(world)) && allocator.condition.holds(world)
+        required.all(|condition| condition.holds(world)) && allocator.condition.holds(world)
     });
     if is_compiled {
         return None;
@@ -165,8 +170,10 @@ fn never_compiled(
         },
         fix: match unknown.first() {
             Some(name) => {
-                let brought = package.brought(allocator).filter(|(_, it)| it.is_optional);
-                let value = brought.map(|(_, it)| format!("\"dep:{}\"", it.key));
+                let brought = package
+                    .brought(allocator)
+                    .filter(|(_, dependency)| dependency.is_optional);
+                let value = brought.map(|(_, dependency)| format!("\"dep:{}\"", dependency.key));
                 format!(
                     "add `{name} = [{}]` to [features]",
                     value.unwrap_or_default()

@@ -66,7 +66,9 @@ pub(crate) fn on_linux(
         let here = linked.active(world, active);
         let mut here = here.iter();
         world.target.os == Some(Os::linux)
-            && here.any(|(it, active)| std::ptr::eq(it.allocator, part.allocator) && test(active))
+            && here.any(|(other, active)| {
+                std::ptr::eq(other.allocator, part.allocator) && test(active)
+            })
     };
     let linux = Condition::of_cfg("target_os = \"linux\"");
     let worlds: Worlds = linked.worlds_with(&[linux], &dependency_keys(part.package));
@@ -77,7 +79,7 @@ pub(crate) fn on_linux(
 fn dependency_keys(package: &Package) -> Vec<String> {
     let dependencies = package.manifest.dependencies.iter();
     dependencies
-        .filter(|it| crate::crates::find(&it.package).is_some())
-        .map(|it| it.key.clone())
+        .filter(|dependency| crate::crates::find(&dependency.package).is_some())
+        .map(|dependency| dependency.key.clone())
         .collect()
 }

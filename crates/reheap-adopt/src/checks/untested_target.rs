@@ -36,7 +36,7 @@ fn finding(
     built: &Condition,
     file: &str,
 ) -> Option<Finding> {
-    let is_system = |path: &Vec<String>| path.first().is_some_and(|it| it == "std");
+    let is_system = |path: &Vec<String>| path.first().is_some_and(|first| first == "std");
     if matches!(allocator.place, Place::Macro(_)) || allocator.types.iter().all(is_system) {
         return None;
     }

@@ -11,13 +11,16 @@ pub(crate) fn of(project: &Project) -> Vec<Finding> {
     let mut findings = Vec::new();
     for package in &project.packages {
         for dependency in &package.manifest.dependencies {
-            for crash in CRASHES.iter().filter(|it| it.package == dependency.package) {
+            for crash in CRASHES
+                .iter()
+                .filter(|crash| crash.package == dependency.package)
+            {
                 let When::With(features) = crash.when else {
                     continue;
                 };
                 let mut own = dependency.features.iter();
                 if let Some(version) = locked(project, crash)
-                    && own.any(|it| features.contains(&it.as_str()))
+                    && own.any(|feature| features.contains(&feature.as_str()))
                 {
                     findings.push(finding(package, dependency, crash, version));
                 }
@@ -37,7 +40,7 @@ fn of_shared(project: &Project, linked: &Linked<'_>) -> Vec<Finding> {
         let Some((row, dependency)) = part.package.brought(part.allocator) else {
             continue;
         };
-        for crash in CRASHES.iter().filter(|it| it.package == row.package) {
+        for crash in CRASHES.iter().filter(|crash| crash.package == row.package) {
             let When::LoadedWithout(feature) = crash.when else {
                 continue;
             };

@@ -26,8 +26,11 @@ impl Imports {
             let tokens = &item.tokens;
             let begin = tokens
                 .iter()
-                .position(|it| is_word(Some(it), "use") || is_word(Some(it), "crate"));
-            all.add(&mut Vec::new(), &tokens[begin.map_or(0, |it| it + 1)..]);
+                .position(|token| is_word(Some(token), "use") || is_word(Some(token), "crate"));
+            all.add(
+                &mut Vec::new(),
+                &tokens[begin.map_or(0, |index| index + 1)..],
+            );
         }
         all
     }

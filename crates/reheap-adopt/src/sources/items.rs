@@ -204,14 +204,17 @@ pub(super) fn branches_of_cfg_if(item: &Item, text: &Text) -> Vec<(Condition, Ve
 impl Item {
     /// The condition of all its `cfg` attributes.
     pub(super) fn condition(&self, text: &Text) -> Condition {
-        let conditions = self.attributes.iter().map(|it| conditions_of(it, text));
+        let conditions = self
+            .attributes
+            .iter()
+            .map(|attribute| conditions_of(attribute, text));
         conditions.fold(Condition::always(), |all, one| all.and(&one))
     }
 
     pub(super) fn has_attribute(&self, name: &str) -> bool {
         self.attributes
             .iter()
-            .any(|it| is_word(it.stream().into_iter().next().as_ref(), name))
+            .any(|attribute| is_word(attribute.stream().into_iter().next().as_ref(), name))
     }
 
     /// Where it says that it is the global allocator, and under which condition it says so.
@@ -229,9 +232,11 @@ impl Item {
                 // Rust 2024: `#[unsafe(…)]`; nobody needs it here, but it is allowed around attributes.
                 "unsafe" if is_word(arguments.last(), ATTRIBUTE) => Some((at, Condition::always())),
                 "cfg_attr" => {
-                    let comma = arguments.iter().position(|it| is_punctuation(it, ','))?;
+                    let comma = arguments
+                        .iter()
+                        .position(|token| is_punctuation(token, ','))?;
                     let (condition, then) = arguments.split_at(comma);
-                    let is_it = then.iter().any(|it| is_word(Some(it), ATTRIBUTE));
+                    let is_it = then.iter().any(|token| is_word(Some(token), ATTRIBUTE));
                     is_it.then(|| (at, Condition::of_cfg(&slice(condition, text))))
                 }
                 _ => None,
@@ -247,7 +252,9 @@ impl Item {
 
     /// The line on which it begins, below its attributes.
     pub(super) fn line(&self) -> usize {
-        self.tokens.first().map_or(1, |it| it.span().start().line)
+        self.tokens
+            .first()
+            .map_or(1, |token| token.span().start().line)
     }
 
     /// The path of `include!("…")`.
@@ -289,7 +296,10 @@ impl Item {
 
     /// The bytes of the file that it takes, with its attributes.
     pub(super) fn bytes(&self) -> Range<usize> {
-        let end = self.tokens.last().map(|it| it.span().byte_range().end);
+        let end = self
+            .tokens
+            .last()
+            .map(|token| token.span().byte_range().end);
         self.start..end.unwrap_or(self.start)
     }
 
@@ -301,8 +311,14 @@ impl Item {
 
     /// The paths of names in a static's type.
     pub(super) fn type_paths(&self) -> Vec<Vec<String>> {
-        let from = self.tokens.iter().position(|it| is_punctuation(it, ':'));
-        let to = self.tokens.iter().position(|it| is_punctuation(it, '='));
+        let from = self
+            .tokens
+            .iter()
+            .position(|token| is_punctuation(token, ':'));
+        let to = self
+            .tokens
+            .iter()
+            .position(|token| is_punctuation(token, '='));
         let end = to.unwrap_or(self.tokens.len());
         let tokens = from.map_or(&[][..], |from| &self.tokens[(from + 1).min(end)..end]);
         paths(tokens)
@@ -385,9 +401,9 @@ fn slice(tokens: &[TokenTree], text: &Text) -> String {
 }
 
 pub(super) fn is_punctuation(token: &TokenTree, which: char) -> bool {
-    matches!(token, TokenTree::Punct(it) if it.as_char() == which)
+    matches!(token, TokenTree::Punct(mark) if mark.as_char() == which)
 }
 
 pub(super) fn is_word(token: Option<&TokenTree>, which: &str) -> bool {
-    matches!(token, Some(TokenTree::Ident(it)) if it == which)
+    matches!(token, Some(TokenTree::Ident(word)) if word == which)
 }

@@ -44,7 +44,7 @@ fn add(tokens: &[TokenTree], text: &Text, settings: &mut Vec<Setting>) {
         let what = match (token, rest) {
             (TokenTree::Ident(name), [TokenTree::Group(arguments), ..]) if name == "set_var" => {
                 let first = arguments.stream().into_iter().next();
-                first.and_then(|it| string(&it)).map(What::Variable)
+                first.and_then(|token| string(&token)).map(What::Variable)
             }
             (TokenTree::Ident(name), [equals, value, ..])
                 if name == "export_name" && is_punctuation(equals, '=') =>

@@ -96,16 +96,20 @@ impl Dockerfile {
     }
 
     fn stage(&self, from: &str) -> Stage {
-        let mut words = from.split_whitespace().filter(|it| !it.starts_with("--"));
+        let mut words = from
+            .split_whitespace()
+            .filter(|word| !word.starts_with("--"));
         let image = words.next().unwrap_or("").to_owned();
-        let is_as = words.next().is_some_and(|it| it.eq_ignore_ascii_case("as"));
+        let is_as = words
+            .next()
+            .is_some_and(|word| word.eq_ignore_ascii_case("as"));
         let name = words.next().filter(|_| is_as).unwrap_or("").to_lowercase();
         let named = image.to_lowercase();
         Stage {
             parent: self
                 .stages
                 .iter()
-                .rposition(|it| !it.name.is_empty() && it.name == named),
+                .rposition(|stage| !stage.name.is_empty() && stage.name == named),
             image,
             name,
             instructions: Vec::new(),
@@ -120,25 +124,28 @@ impl Dockerfile {
 
     /// The instructions of a stage, of those before it, and of those that begin with it.
     pub(crate) fn around(&self, stage: usize) -> impl Iterator<Item = &Instruction> {
-        let all = (0..self.stages.len())
-            .filter(move |it| self.begins_with(stage, *it) || self.begins_with(*it, stage));
-        all.flat_map(|it| &self.stages[it].instructions)
+        let all = (0..self.stages.len()).filter(move |other| {
+            self.begins_with(stage, *other) || self.begins_with(*other, stage)
+        });
+        all.flat_map(|index| &self.stages[index].instructions)
     }
 
     fn begins_with(&self, stage: usize, with: usize) -> bool {
-        self.lineage(stage).any(|it| it == with)
+        self.lineage(stage).any(|ancestor| ancestor == with)
     }
 
     /// A stage, the one that it begins with, and so on.
     fn lineage(&self, stage: usize) -> impl Iterator<Item = usize> {
-        std::iter::successors(Some(stage), |it| self.stages[*it].parent)
+        std::iter::successors(Some(stage), |index| self.stages[*index].parent)
     }
 }
 
 /// `NAME=value` pairs of ARG and ENV, or the old `ENV NAME value`. An ARG may have no value.
 pub(crate) fn assignments(keyword: &str, text: &str) -> Vec<(String, Option<String>)> {
     let commands = shell::commands(text);
-    let words = commands.first().map_or(&[][..], |it| &it.words[..]);
+    let words = commands
+        .first()
+        .map_or(&[][..], |command| &command.words[..]);
     match words {
         [name, value, ..] if keyword == "ENV" && !name.contains('=') => {
             vec![(name.clone(), Some(value.clone()))]
@@ -188,16 +195,21 @@ fn here_documents(instruction: &str) -> Vec<String> {
     let keyword = instruction.split_whitespace().next().unwrap_or("");
     if !["RUN", "COPY", "ADD"]
         .iter()
-        .any(|it| keyword.eq_ignore_ascii_case(it))
+        .any(|known| keyword.eq_ignore_ascii_case(known))
     {
         return Vec::new();
     }
     let words = instruction.split_whitespace();
     let starts = words.filter_map(|word| word.strip_prefix("<<"));
     let ends = starts.map(|word| word.trim_start_matches('-').trim_matches(['"', '\'']));
-    ends.filter(|end| !end.is_empty() && end.chars().all(|it| it.is_alphanumeric() || it == '_'))
-        .map(str::to_owned)
-        .collect()
+    ends.filter(|end| {
+        !end.is_empty()
+            && end
+                .chars()
+                .all(|letter| letter.is_alphanumeric() || letter == '_')
+    })
+    .map(str::to_owned)
+    .collect()
 }
 
 /// `$NAME`, `${NAME}` and `${NAME:-value}` with their values, as long as these fit into `left`; unknown ones stay.
@@ -211,7 +223,7 @@ fn with_values(text: &str, variables: &Variables, left: &mut usize) -> String {
         match reference(&from[1..]).filter(|_| !is_escaped) {
             Some((name, default, bytes)) => {
                 let whole = &from[..1 + bytes];
-                let known = variables.get(name).filter(|it| it.len() <= *left);
+                let known = variables.get(name).filter(|value| value.len() <= *left);
                 *left -= known.map_or(0, String::len);
                 let value = known.map(String::as_str).or(default);
                 result.push_str(value.unwrap_or(whole));
@@ -229,7 +241,7 @@ fn with_values(text: &str, variables: &Variables, left: &mut usize) -> String {
 /// The name, the default, and the bytes of a variable behind `$`.
 fn reference(text: &str) -> Option<(&str, Option<&str>, usize)> {
     let name_bytes = |text: &str| {
-        let end = text.find(|it: char| !it.is_ascii_alphanumeric() && it != '_');
+        let end = text.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
         end.unwrap_or(text.len())
     };
     let Some(inside) = text.strip_prefix('{') else {
@@ -261,7 +273,7 @@ mod tests {
             "ARG RELEASE=bookworm\n# a comment\nFROM --platform=$BUILDPLATFORM rust:1-${RELEASE} AS Build\nRUN a \\\n\
              # between\n  && b\n\nFROM build\nENV A=\"x y\" B=2\nENV C $B\nFROM debian:${NONE:-12}\nFROM alpine:$NONE\n",
         );
-        let bases: Vec<&str> = (0..4).map(|it| found.base(it)).collect();
+        let bases: Vec<&str> = (0..4).map(|stage| found.base(stage)).collect();
         assert_eq!(
             bases,
             [
@@ -284,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_long_line_of_stages_has_the_base_of_the_first() {
-        let stage = |it: usize| format!("FROM s{it} AS s{}\n", it + 1);
+        let stage = |number: usize| format!("FROM s{number} AS s{}\n", number + 1);
         let found = dockerfile(&(0..100_000).map(stage).collect::<String>());
         assert_eq!(found.base(99_999), "s0");
         assert!(found.begins_with(99_999, 0) && !found.begins_with(0, 99_999));
@@ -296,7 +308,10 @@ mod tests {
         let found = dockerfile(&format!(
             "FROM alpine\nENV A=12345678\n{doubling}COPY a $A/b\n"
         ));
-        let texts = found.stages[0].instructions.iter().map(|it| it.text.len());
+        let texts = found.stages[0]
+            .instructions
+            .iter()
+            .map(|instruction| instruction.text.len());
         assert!(texts.sum::<usize>() < 2 * ADDED_BYTES_MAX);
         // What fits is known, as before.
         assert_eq!(found.stages[0].instructions[1].text, "A=1234567812345678");

@@ -103,7 +103,9 @@ impl Reader {
                     self.end_command(at);
                 }
                 // Braces are words of the shell, and a part of `${name}`.
-                '{' | '}' if !is_word && characters.peek().is_none_or(|it| it.is_whitespace()) => {
+                '{' | '}'
+                    if !is_word && characters.peek().is_none_or(|next| next.is_whitespace()) =>
+                {
                     self.end_command(at);
                 }
                 _ if character.is_whitespace() => self.end_word(&mut word, &mut is_word),
@@ -128,8 +130,8 @@ impl Reader {
         if words.is_empty() {
             return;
         }
-        let is_printed = words.iter().any(|it| it == "echo" || it == "printf");
-        let is_written = words.iter().any(|it| it.contains('>'));
+        let is_printed = words.iter().any(|word| word == "echo" || word == "printf");
+        let is_written = words.iter().any(|word| word.contains('>'));
         let scripts: Vec<String> = words
             .iter()
             .filter(|word| word.contains(char::is_whitespace))
@@ -151,7 +153,9 @@ fn commands_of_one_line(text: &str, at: usize) -> Vec<Command> {
         words: part.split_whitespace().map(str::to_owned).collect(),
         at,
     });
-    commands.filter(|it| !it.words.is_empty()).collect()
+    commands
+        .filter(|command| !command.words.is_empty())
+        .collect()
 }
 
 /// What is before the closing quote; nothing is taken if there is none.
@@ -179,7 +183,10 @@ mod tests {
     use super::*;
 
     fn words(text: &str) -> Vec<String> {
-        commands(text).iter().map(|it| it.words.join("|")).collect()
+        commands(text)
+            .iter()
+            .map(|command| command.words.join("|"))
+            .collect()
     }
 
     #[test]

@@ -117,7 +117,7 @@ pub(crate) fn built(repository: &Repository) -> Built {
         let text = without_comments(&file.text.contents);
         let lines = text
             .lines()
-            .filter(|it| file.kind != Kind::Settings || !is_table(it));
+            .filter(|line| file.kind != Kind::Settings || !is_table(line));
         lines.for_each(|line| add_by_triple(line, &mut triples));
     }
     if triples.is_empty() {
@@ -140,7 +140,9 @@ fn is_computed(file: &File, text: &str) -> bool {
         let of_others = line.strip_prefix("uses:").map(str::trim);
         is_of_json
             || line.contains("self-hosted")
-            || of_others.is_some_and(|it| !it.starts_with("./") && it.contains("/workflows/"))
+            || of_others.is_some_and(|workflow| {
+                !workflow.starts_with("./") && workflow.contains("/workflows/")
+            })
             || line.strip_prefix("runs-on:").is_some_and(|runner| {
                 let is_named = ["ubuntu", "windows", "macos", "linux", "${{"];
                 let runner = runner.trim();
@@ -162,8 +164,8 @@ fn add_by_name(text: &str, triples: &mut BTreeSet<&'static str>) {
 
 /// By triples, and by pieces of them beside something that is computed: `${{ matrix.arch }}-unknown-linux-musl`.
 fn add_by_triple(line: &str, triples: &mut BTreeSet<&'static str>) {
-    let is_part = |it: char| it.is_ascii_alphanumeric() || "-_.".contains(it);
-    for word in line.split(|it| !is_part(it)) {
+    let is_part = |character: char| character.is_ascii_alphanumeric() || "-_.".contains(character);
+    for word in line.split(|character| !is_part(character)) {
         if word.len() < PIECE_CHARACTERS_MIN || !word.contains('-') {
             continue;
         }

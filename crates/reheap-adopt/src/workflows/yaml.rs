@@ -22,7 +22,7 @@ pub(crate) fn beside(text: &str, line: usize) -> Beside {
     while depth > 0 && found.image.is_none() {
         let above = lines[..at]
             .iter()
-            .rposition(|it| is_there(it) && indentation(it) < depth);
+            .rposition(|line| is_there(line) && indentation(line) < depth);
         let Some(above) = above else { break };
         at = above;
         depth = indentation(lines[at]);
@@ -46,7 +46,7 @@ fn keys_at(lines: &[&str], at: usize, depth: usize, found: &mut Beside) {
     let last = first + 1 + end.unwrap_or(rest.len());
     for line in lines[first..last]
         .iter()
-        .filter(|it| is_there(it) && indentation(it) == depth)
+        .filter(|line| is_there(line) && indentation(line) == depth)
     {
         let pair = line.trim_start_matches(['-', ' ']).split_once(':');
         let Some((key, value)) = pair else { continue };

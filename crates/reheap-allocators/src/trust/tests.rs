@@ -101,9 +101,9 @@ fn a_directory_above_may_be_of_a_user_without_an_account() {
     // All above is of a user that nobody knows, as where a container mounts it; but not the directory itself.
     let refused = trust_of_a_stranger(Accounts::default()).check(&here);
     let refused = refused.unwrap_err();
-    let is_below_open = here
-        .ancestors()
-        .any(|it| fs::metadata(it).is_ok_and(|it| it.mode() & OTHERS_MAY_WRITE != 0));
+    let is_below_open = here.ancestors().any(|path| {
+        fs::metadata(path).is_ok_and(|metadata| metadata.mode() & OTHERS_MAY_WRITE != 0)
+    });
     assert_eq!(refused.path == here, !is_below_open, "{refused}");
     assert!(
         refused.to_string().contains("it belongs to user "),

@@ -38,7 +38,7 @@ pub struct Change {
     pub ratio: Option<Estimate>,
     /// The chance of such figures without a change.
     pub p: f64,
-    /// The same after Holm's correction over all changes of this quantity.
+    /// `p` after Holm's correction over all changes of this quantity.
     pub p_adjusted: f64,
     /// What may be claimed.
     pub verdict: Verdict,
@@ -74,21 +74,27 @@ impl Change {
             }
             (Bound::Ratio(bound), Some(ratio)) => {
                 let is_claimed = self.verdict.is_claimed();
-                check(&ratio, CONFIDENCE, is_claimed, |it| is_beyond(it, bound))
+                check(&ratio, CONFIDENCE, is_claimed, |value| {
+                    is_beyond(value, bound)
+                })
             }
             // Nothing became something, which is beyond any percentage.
             (Bound::Ratio(_), None) => {
                 let is_shown = self.verdict.is_claimed() && !self.is_reference;
-                match is_beyond(self.new.value, self.old.value) {
-                    true if is_shown => Check::Violated,
-                    true => Check::Unclear,
-                    false => Check::Kept,
+                if !is_beyond(self.new.value, self.old.value) {
+                    Check::Kept
+                } else if is_shown {
+                    Check::Violated
+                } else {
+                    Check::Unclear
                 }
             }
             (Bound::Value(bound), _) => {
                 let Interval { low, high, .. } = self.new.interval;
                 let is_claimed = is_beyond(low, bound) && is_beyond(high, bound);
-                check(&self.new, ONE_SIDED, is_claimed, |it| is_beyond(it, bound))
+                check(&self.new, ONE_SIDED, is_claimed, |value| {
+                    is_beyond(value, bound)
+                })
             }
         }
     }
@@ -153,12 +159,13 @@ fn check(
         high,
         confidence,
     } = *interval;
-    match is_beyond(*value) {
-        _ if confidence < needed => Check::Unclear,
-        true if is_claimed => Check::Violated,
-        true => Check::Unclear,
-        false if is_beyond(low) || is_beyond(high) => Check::Unclear,
-        false => Check::Kept,
+    let is_anywhere_beyond = is_beyond(*value) || is_beyond(low) || is_beyond(high);
+    if confidence >= needed && is_beyond(*value) && is_claimed {
+        Check::Violated
+    } else if confidence < needed || is_anywhere_beyond {
+        Check::Unclear
+    } else {
+        Check::Kept
     }
 }
 

@@ -63,7 +63,7 @@ impl<'a> Runner<'a> {
             watch,
             launcher,
             limits: Limits {
-                time: seconds.and_then(|it| Duration::try_from_secs_f64(it).ok()),
+                time: seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
                 memory,
                 interrupted: Some(interrupted),
             },

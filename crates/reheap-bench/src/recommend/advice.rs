@@ -55,10 +55,10 @@ impl fmt::Display for Withstood {
             is_of_untuned,
         } = self;
         write!(f, "stops {stopped} of {of} attacks, {succeeded} succeed")?;
-        match is_of_untuned {
-            true => f.write_str(" (attacked without its options)"),
-            false => Ok(()),
+        if *is_of_untuned {
+            f.write_str(" (attacked without its options)")?;
         }
+        Ok(())
     }
 }
 

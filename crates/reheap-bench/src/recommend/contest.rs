@@ -70,8 +70,8 @@ impl<'a> Contest<'a> {
     /// Whether it is hardened, and about as few attacks succeed under it as under any. Where nothing is known of any,
     /// each hardened one is.
     pub(super) fn is_among_safest(&self, variant: usize) -> bool {
-        let hardened = self.eligible().filter(|&it| self.is_hardened(it));
-        let fewest = hardened.filter_map(|it| self.successes(it)).min();
+        let hardened = self.eligible().filter(|&variant| self.is_hardened(variant));
+        let fewest = hardened.filter_map(|variant| self.successes(variant)).min();
         let is_safe = match (self.successes(variant), fewest) {
             (_, None) => true,
             (None, Some(_)) => false,
@@ -83,7 +83,7 @@ impl<'a> Contest<'a> {
     /// Whether clearly fewer attacks succeed under it than under the baseline.
     fn is_safer(&self, variant: usize) -> bool {
         let baseline = self.findings.benchmark.baseline();
-        let baseline = baseline.and_then(|it| self.withstood(it));
+        let baseline = baseline.and_then(|variant| self.withstood(variant));
         match (self.successes(variant), baseline) {
             (Some(successes), Some(baseline)) => successes + TOLERATED_ATTACKS < baseline.succeeded,
             _ => false,
@@ -103,7 +103,9 @@ impl<'a> Contest<'a> {
                 .least_cost(self.eligible())
                 .filter(|&best| self.cost(best) < 1.0),
             Goal::Security => {
-                let safest = self.eligible().filter(|&it| self.is_among_safest(it));
+                let safest = self
+                    .eligible()
+                    .filter(|&variant| self.is_among_safest(variant));
                 let is_wanted = |best: &usize| {
                     !self.baseline_is_hardened() || self.is_safer(*best) || self.cost(*best) < 1.0
                 };
@@ -286,15 +288,15 @@ impl<'a> Contest<'a> {
         }
         let is_shown = |quantity, variant| {
             let comparison = self.findings.comparison(quantity, variant);
-            comparison.is_some_and(|it| it.verdict.is_claimed())
+            comparison.is_some_and(|comparison| comparison.verdict.is_claimed())
         };
         let mut eligible = self.eligible();
-        if eligible.any(|variant| decisive.iter().any(|it| is_shown(it, variant))) {
+        if eligible.any(|variant| decisive.iter().any(|quantity| is_shown(quantity, variant))) {
             return Reason::Negligible;
         }
         let analysis = self.findings.analysis(&decisive[0]);
         Reason::Indistinguishable {
-            visible: analysis.and_then(|it| it.visible(self.findings.benchmark)),
+            visible: analysis.and_then(|analysis| analysis.visible(self.findings.benchmark)),
         }
     }
 

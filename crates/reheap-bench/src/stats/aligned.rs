@@ -77,7 +77,7 @@ impl<'a> AlignedRanks<'a> {
             * self
                 .rounds
                 .iter()
-                .map(|it| 1.0 / it.count())
+                .map(|round| 1.0 / round.count())
                 .product::<f64>();
         let is_enough = smallest_p < 1.0 - CONFIDENCE;
         let (low, high) = if is_enough {

@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn few_values_get_a_wider_interval_as_hesterberg_advises() {
-        // The same with confidence_level=1-2*norm.cdf(t.ppf(.025,11)*sqrt(12/11)).
+        // scipy.stats.bootstrap with confidence_level=1-2*norm.cdf(t.ppf(.025,11)*sqrt(12/11)).
         let interval = of_median(&sample(&TWELVE));
         assert_eq!((interval.low, interval.high), (2.2, 9.1));
         assert_eq!(interval.confidence, 0.95);

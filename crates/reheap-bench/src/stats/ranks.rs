@@ -61,8 +61,8 @@ pub fn shift_between(left: &Sample, right: &Sample) -> Estimate {
         let values = || differences.values().iter().copied();
         match (is_rejected, differences.median() > 0.0) {
             (false, _) => (low, high) = (low.min(0.0), high.max(0.0)),
-            (true, true) => low = low.max(values().find(|&it| it > 0.0).unwrap_or(low)),
-            (true, false) => high = high.min(values().rfind(|&it| it < 0.0).unwrap_or(high)),
+            (true, true) => low = low.max(values().find(|&value| value > 0.0).unwrap_or(low)),
+            (true, false) => high = high.min(values().rfind(|&value| value < 0.0).unwrap_or(high)),
         }
     }
     Estimate {
@@ -220,7 +220,7 @@ fn two_sided(chances: &[f64], observed: usize) -> f64 {
     (2.0 * lower.min(upper)).min(1.0)
 }
 
-/// The same with a normal distribution, for a sum of doubled ranks, whose half step is 1.
+/// Twice the chance of the smaller tail by a normal distribution, for a sum of doubled ranks, whose half step is 1.
 fn two_sided_normal(observed: f64, mean: f64, variance: f64) -> f64 {
     two_sided_score(((observed - mean).abs() - 1.0).max(0.0), variance)
 }

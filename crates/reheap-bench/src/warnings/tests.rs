@@ -84,7 +84,11 @@ fn a_baseline_that_differs_from_itself_is_told() {
 #[test]
 fn a_shared_machine_is_told_by_what_the_runs_show() {
     let mut benchmark = Simulated::quiet(20, 2).run(&variants(1.0));
-    for run in benchmark.variants.iter_mut().flat_map(|it| &mut it.runs) {
+    for run in benchmark
+        .variants
+        .iter_mut()
+        .flat_map(|variant| &mut variant.runs)
+    {
         run.cost.user_seconds = run.cost.wall_seconds / 2.0;
         run.cost.involuntary_context_switches = 80;
     }
@@ -247,7 +251,11 @@ fn a_baseline_that_never_gets_through_is_said_to_be_none() {
 #[test]
 fn an_exit_code_that_all_share_is_no_failure_but_said() {
     let mut benchmark = Simulated::quiet(9, 2).run(&variants(1.0));
-    for run in benchmark.variants.iter_mut().flat_map(|it| &mut it.runs) {
+    for run in benchmark
+        .variants
+        .iter_mut()
+        .flat_map(|variant| &mut variant.runs)
+    {
         run.outcome = Outcome::Exited(1);
     }
     assert_eq!(warned(&benchmark), [Warning::ExpectedFailure { code: 1 }]);
@@ -256,7 +264,11 @@ fn an_exit_code_that_all_share_is_no_failure_but_said() {
 #[test]
 fn an_expression_that_never_matches_is_said_once() {
     let mut benchmark = Simulated::quiet(9, 2).run(&variants(1.0));
-    for run in benchmark.variants.iter_mut().flat_map(|it| &mut it.runs) {
+    for run in benchmark
+        .variants
+        .iter_mut()
+        .flat_map(|variant| &mut variant.runs)
+    {
         run.metrics.clear();
     }
     let said = said(&warned(&benchmark), None);

@@ -368,16 +368,14 @@ impl Question<'_> {
             row.is_some_and(|sighting| sighting.has_names_of_its_own)
         };
         let mut others = shown.iter().filter(|found| !found.is_stock);
-        let (confidence, why) = match self.findings.rust.is_rust {
-            _ if others.all(|found| goes_by_other_names(&found)) => (
-                Confidence::Likely,
-                "the other one in it was built with names of its own",
-            ),
-            true => (
-                Confidence::Possible,
-                "Rust programs mostly use another one for Rust alone",
-            ),
-            false => return None,
+        let (confidence, why) = if others.all(|found| goes_by_other_names(&found)) {
+            let why = "the other one in it was built with names of its own";
+            (Confidence::Likely, why)
+        } else if self.findings.rust.is_rust {
+            let why = "Rust programs mostly use another one for Rust alone";
+            (Confidence::Possible, why)
+        } else {
+            return None;
         };
         let provider = Provider::Allocator {
             name: stock.name.clone(),

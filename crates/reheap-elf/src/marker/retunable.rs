@@ -76,7 +76,7 @@ pub(super) fn add_symbols(
     }
 }
 
-/// The same preload with this marker and this tuning.
+/// The bytes of a preload with another marker and another tuning.
 ///
 /// # Errors
 /// When the library has no room for them.

@@ -79,7 +79,7 @@ fn marker(original: &OriginalLibc) -> Marker {
     }
 }
 
-/// The same object as all memory functions. In a libc without any, nothing changes.
+/// Memory functions that are all this one object. In a libc without any, nothing changes.
 fn memory_functions(object: &[u8]) -> MemoryFunctions {
     let names = ["memcpy", "__memrchr"].map(|name| (name.to_owned(), format!("fast_{name}")));
     MemoryFunctions {

@@ -17,7 +17,8 @@ pub(crate) fn image(bytes: &[u8]) {
     look_at(file.path());
 }
 
-/// The same of a directory in OCI's layout, with right digests, which no fuzzer would find.
+/// A directory in OCI's layout is read or refused, whatever is in its files. They get right digests, which no fuzzer
+/// would find.
 ///
 /// The input is files, each behind its length in 16 bits, little-endian. The last is the index, the others are blobs. In
 /// each, `@` and a digit become the digest of the file with that number, if it is in front of it.

@@ -26,7 +26,10 @@ pub(crate) fn results(bytes: &[u8]) {
     if let Ok(again) = Results::from_json(&written) {
         assert_eq!(again.to_json(), written);
     }
-    let metrics = results.benchmarks.iter().flat_map(|it| it.metrics.keys());
+    let metrics = results
+        .benchmarks
+        .iter()
+        .flat_map(|benchmark| benchmark.metrics.keys());
     let metrics = metrics.map(|name| Quantity::Metric(name.clone()));
     let quantities: Vec<Quantity> = Quantity::COSTS.into_iter().chain(metrics).collect();
     let changes = compare(&results, &results, &quantities);

@@ -241,7 +241,8 @@ impl Challenge {
     fn read(header: &str) -> Option<Self> {
         let challenges = http_auth::parse_challenges(header).ok()?;
         let mut challenges = challenges.into_iter();
-        let bearer = challenges.find(|it| it.scheme.eq_ignore_ascii_case("Bearer"))?;
+        let bearer =
+            challenges.find(|challenge| challenge.scheme.eq_ignore_ascii_case("Bearer"))?;
         let value = |key: &str| {
             let mut params = bearer.params.iter();
             let found = params.find(|(name, _)| name.eq_ignore_ascii_case(key));

@@ -74,9 +74,9 @@ impl Login {
 fn keys(settings: &Value, registry: &str, repository: &str) -> Vec<String> {
     let whole = Path::new(registry).join(repository);
     let below = whole.ancestors().filter_map(Path::to_str);
-    let below = below.take_while(|it| *it != registry);
+    let below = below.take_while(|name| *name != registry);
     // Helpers know only registries.
-    let below = below.filter(|it| settings["auths"].get(it).is_some());
+    let below = below.filter(|name| settings["auths"].get(name).is_some());
     let oldest = (registry == "docker.io").then_some("https://index.docker.io/v1/");
     let keys = below.chain(oldest).chain([registry]);
     keys.map(str::to_owned).collect()

@@ -137,7 +137,10 @@ pub(super) fn chosen_words(elf: &Elf) -> Vec<(u64, &'static str)> {
     if choosers.is_empty() {
         return Vec::new();
     }
-    let relocations = elf.sections().iter().filter(|it| it.kind == elf::SHT_RELA);
+    let relocations = elf
+        .sections()
+        .iter()
+        .filter(|section| section.kind == elf::SHT_RELA);
     let mut words = Vec::new();
     for section in relocations {
         let Some(bytes) = elf.contents(section) else {
@@ -188,7 +191,10 @@ pub(super) fn imports(elf: &Elf) -> bool {
 
 fn each_dynamic_symbol(elf: &Elf, mut look: impl FnMut(&elf::Sym64<LE>, &str)) {
     let sections = elf.sections();
-    for section in sections.iter().filter(|it| it.kind == elf::SHT_DYNSYM) {
+    for section in sections
+        .iter()
+        .filter(|section| section.kind == elf::SHT_DYNSYM)
+    {
         let names = sections.get(section.link as usize);
         let names = names.and_then(|names| elf.contents(names));
         let Some((names, symbols)) = names.zip(elf.contents(section)) else {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 /// What is asked for in each sample, in the order in which it is written.
 pub(super) const SAMPLE_TYPE: u64 = IP | TID | TIME | REGISTERS | STACK;
-/// The same with the kernel's functions. Then a sample also says which of them called each other.
+/// What is asked for in each sample when the kernel is sampled too: also which of its functions called each other.
 pub(super) const SAMPLE_TYPE_WITH_KERNEL: u64 = SAMPLE_TYPE | CALL_CHAIN;
 
 const IP: u64 = 1;

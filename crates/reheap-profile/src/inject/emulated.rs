@@ -40,7 +40,7 @@ impl Plan {
         self.0.extend(bytes);
     }
 
-    /// The same steps as `at_start` has.
+    /// The steps of `at_start`, for an emulator.
     fn of(layout: &Layout, recording: &Path) -> Self {
         let mut plan = Self::default();
         plan.step(Self::MAP, layout.base, layout.bytes.len() as u64);

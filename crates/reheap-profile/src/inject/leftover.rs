@@ -59,13 +59,13 @@ struct Change<'a> {
 
 fn changes<'a>(located: &'a Located, bias: u64, memory: &Memory) -> Vec<Change<'a>> {
     let architecture = located.architecture;
-    let functions = located.functions.iter().map(|it| {
-        let taken = prologue::taken_bytes(architecture, &it.code);
-        (it.address, &it.code, taken)
+    let functions = located.functions.iter().map(|function| {
+        let taken = prologue::taken_bytes(architecture, &function.code);
+        (function.address, &function.code, taken)
     });
-    let calls = located.own_frees.iter().map(|it| {
+    let calls = located.own_frees.iter().map(|call| {
         let taken = prologue::jump_bytes(architecture);
-        (it.address, &it.code, taken)
+        (call.address, &call.code, taken)
     });
     functions
         .chain(calls)
@@ -86,7 +86,7 @@ fn changes<'a>(located: &'a Located, bias: u64, memory: &Memory) -> Vec<Change<'
 fn block_of(target: u64, mappings: &[Mapping], memory: &Memory) -> Option<u64> {
     let mut last = mappings
         .iter()
-        .position(|it| (it.start..it.end).contains(&target))?;
+        .position(|mapping| (mapping.start..mapping.end).contains(&target))?;
     for _ in 0..MAPPINGS_MAX {
         let start = mappings[last].start;
         let code = memory.read(start, registers::CALLER.len()).ok()?;

@@ -89,8 +89,10 @@ fn memory_limit() -> u64 {
         } else {
             ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
         };
-        let is_of_memory =
-            controllers.is_empty() || controllers.split(',').any(|it| it == "memory");
+        let is_of_memory = controllers.is_empty()
+            || controllers
+                .split(',')
+                .any(|controller| controller == "memory");
         let places = Path::new(path).ancestors().filter(move |_| is_of_memory);
         places.filter_map(move |place| {
             let limit = fs::read_to_string(Path::new(root).join(place).join(name)).ok()?;

@@ -18,7 +18,8 @@ type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 
 /// Takes tables with branches out.
 pub(super) fn forget(sections: &mut UnwindSections) {
-    let start = |range: &Option<std::ops::Range<u64>>| range.as_ref().map_or(0, |it| it.start);
+    let start =
+        |range: &Option<std::ops::Range<u64>>| range.as_ref().map_or(0, |range| range.start);
     // As framehop has them.
     let bases = BaseAddresses::default()
         .set_eh_frame(start(&sections.eh_frame_svma))

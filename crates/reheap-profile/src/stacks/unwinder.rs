@@ -92,7 +92,7 @@ impl Unwinder {
         Self::from_mappings(modules, machine, maps::parse(maps), pid)
     }
 
-    /// The same with what was in it, in order of address.
+    /// Of a process that may be gone, with its mappings in order of address.
     pub(crate) fn from_mappings(
         modules: &mut Modules,
         machine: Machine,
@@ -154,7 +154,7 @@ impl Unwinder {
         self.walk(modules, walk)
     }
 
-    /// The same, from the registers of an instruction that was interrupted anywhere.
+    /// The stack of a thread that was interrupted at any instruction, from its registers.
     pub fn unwind_interrupted(
         &mut self,
         modules: &mut Modules,

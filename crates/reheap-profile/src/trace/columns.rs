@@ -81,7 +81,7 @@ struct Context {
     made: u64,
     /// The block of its own that it took last.
     last: u64,
-    /// The same of other threads' blocks.
+    /// The block that it took last of each other thread.
     last_of_others: BTreeMap<u32, u64>,
 }
 

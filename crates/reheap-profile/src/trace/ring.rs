@@ -64,7 +64,7 @@ impl<'a> Area<'a> {
         self.begin_with_patience(clock, PATIENCE_DEFAULT);
     }
 
-    /// The same, with the time without a heartbeat after which threads no longer wait.
+    /// Sets it up as [`Self::begin`] does; `patience` is the time without a heartbeat after which threads no longer wait.
     pub fn begin_with_patience(&self, clock: &Clock, patience: Duration) {
         self.0[BEGAN].store(clock.began, Ordering::Relaxed);
         let patience = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);

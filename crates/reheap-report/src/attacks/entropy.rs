@@ -29,7 +29,11 @@ fn by_range(addresses: &[u64]) -> f64 {
 fn by_bit(addresses: &[u64]) -> f64 {
     let count = addresses.len() as f64;
     let of_bit = |bit: u32| {
-        let ones = addresses.iter().filter(|it| *it >> bit & 1 == 1).count() as f64 / count;
+        let ones = addresses
+            .iter()
+            .filter(|address| *address >> bit & 1 == 1)
+            .count() as f64
+            / count;
         [ones, 1.0 - ones]
             .iter()
             .filter(|share| **share > 0.0)
@@ -80,7 +84,7 @@ mod tests {
             let pages = even(200, 1 << chosen);
             let addresses: Vec<u64> = pages
                 .iter()
-                .map(|it| 0x5555_5555_5000 + it * 4096)
+                .map(|page| 0x5555_5555_5000 + page * 4096)
                 .collect();
             let seen = bits(&addresses);
             assert!((seen - f64::from(chosen)).abs() < 0.3, "{chosen}: {seen}");

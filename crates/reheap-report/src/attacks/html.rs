@@ -25,7 +25,10 @@ pub fn html(results: &Results) -> String {
             .zip(&tallies)
             .map(|(variant, tally)| Column {
                 name: breakable(&variant.name),
-                version: variant.allocator.as_ref().map_or("", |it| &it.version),
+                version: variant
+                    .allocator
+                    .as_ref()
+                    .map_or("", |allocator| &allocator.version),
                 malloc_in: &variant.malloc_in,
                 stopped: tally.stopped,
                 succeeded: tally.succeeded,

@@ -44,7 +44,7 @@ pub struct Tally {
     pub of: usize,
     /// The bits of the first small block's address that differ from start to start.
     pub small_bits: f64,
-    /// The same of a large block.
+    /// The bits of the first large block's address that differ from start to start.
     pub large_bits: f64,
     /// How often a guess of the next block's distance would be right, if it is always the most frequent one.
     pub distance_guessed: f64,
@@ -106,7 +106,7 @@ impl<'a> Share<'a> {
 
 impl Tally {
     fn of(column: &[Share<'_>], starts: &Starts) -> Tally {
-        let count = |outcome| column.iter().filter(|it| it.outcome == outcome).count();
+        let count = |outcome| column.iter().filter(|cell| cell.outcome == outcome).count();
         let succeeded = count(Outcome::Succeeded);
         let ever = column.iter().filter(|share| share.successes > 0).count();
         let distances: u32 = starts.distances.values().sum();

@@ -24,12 +24,15 @@ pub struct Column {
 }
 
 impl Summary {
-    /// The same without everything else.
+    /// Only what `recommend` needs of these results.
     pub fn of(results: &Results) -> Summary {
         let matrix = Matrix::of(results);
         let variants = results.variants.iter().zip(&matrix.columns);
         let column = |(variant, shares): (&crate::attacks::Variant, &Vec<_>)| {
-            let version = variant.allocator.as_ref().map(|it| it.version.clone());
+            let version = variant
+                .allocator
+                .as_ref()
+                .map(|allocator| allocator.version.clone());
             let letters = shares
                 .iter()
                 .map(|share: &crate::attacks::Share<'_>| letter(share.outcome));
@@ -40,7 +43,11 @@ impl Summary {
             (variant.name.clone(), column)
         };
         Summary {
-            attacks: results.attacks.iter().map(|it| it.name.clone()).collect(),
+            attacks: results
+                .attacks
+                .iter()
+                .map(|attack| attack.name.clone())
+                .collect(),
             variants: variants.map(column).collect(),
         }
     }

@@ -22,7 +22,7 @@ pub(crate) struct Memory<'a> {
 impl Memory<'_> {
     /// The colour and shape of live bytes.
     pub(crate) const LIVE: Tone = Tone::Candidate(0);
-    /// The same of resident memory.
+    /// The colour and shape of resident memory.
     pub(crate) const RESIDENT: Tone = Tone::Candidate(1);
 
     pub(crate) fn draw(&self, in_words: &str) -> String {

@@ -46,7 +46,9 @@ fn strip(view: &View<'_>, quantity: Quantity) -> Option<Chart> {
     let rows = view.shown.iter().map(|shown| {
         let row = &analysis.rows[shown.index];
         let sample = row.summary.as_ref().map(|summary| &summary.sample);
-        let outliers: Vec<f64> = sample.map(|it| it.outliers().collect()).unwrap_or_default();
+        let outliers: Vec<f64> = sample
+            .map(|sample| sample.outliers().collect())
+            .unwrap_or_default();
         let marks = shown.variant.runs.iter().filter_map(|run| {
             let value = quantity.of(run)?;
             let is_failure = shown.failures.rounds.contains(&run.round);
@@ -57,10 +59,12 @@ fn strip(view: &View<'_>, quantity: Quantity) -> Option<Chart> {
             };
             Some(Mark {
                 value,
-                kind: match is_failure {
-                    true => MarkKind::Failure,
-                    false if outliers.contains(&value) => MarkKind::Outlier,
-                    false => MarkKind::Run,
+                kind: if is_failure {
+                    MarkKind::Failure
+                } else if outliers.contains(&value) {
+                    MarkKind::Outlier
+                } else {
+                    MarkKind::Run
                 },
                 title: format!(
                     "round {}: {}{outcome}",

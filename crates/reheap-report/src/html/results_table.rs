@@ -162,7 +162,10 @@ fn table_row(shown: &Shown<'_>, quantities: &[Plotted<'_>]) -> TableRow {
         },
         failed: (shown.failures.count() > 0).then(|| shown.failures.to_string()),
         left: shown.variant.left.map(|left| left.to_string()),
-        cells: quantities.iter().flat_map(|it| it.cells(shown)).collect(),
+        cells: quantities
+            .iter()
+            .flat_map(|quantity| quantity.cells(shown))
+            .collect(),
     }
 }
 

@@ -101,13 +101,13 @@ fn bars(heading: &str, all: &[Bar], width: usize) -> Vec<String> {
     if all.is_empty() {
         return Vec::new();
     }
-    let counts: Vec<String> = all.iter().map(|it| grouped(it.blocks)).collect();
-    let ranges = all.iter().map(|it| it.range.width());
+    let counts: Vec<String> = all.iter().map(|bar| grouped(bar.blocks)).collect();
+    let ranges = all.iter().map(|bar| bar.range.width());
     let for_ranges = ranges.max().unwrap_or(0).max(heading.width());
-    let for_counts = counts.iter().map(|it| it.width()).max().unwrap_or(0);
+    let for_counts = counts.iter().map(|count| count.width()).max().unwrap_or(0);
     let for_counts = for_counts.max("blocks".len());
-    let has_rounding = all.iter().any(|it| it.rounding.is_some());
-    let most = all.iter().map(|it| it.share).fold(0.0, f64::max);
+    let has_rounding = all.iter().any(|bar| bar.rounding.is_some());
+    let most = all.iter().map(|bar| bar.share).fold(0.0, f64::max);
     let column = if has_rounding { "  rounding" } else { "" };
     let mut lines = vec![format!(
         "{}  {}  {:>6}  {:>for_counts$}{column}",

@@ -55,7 +55,7 @@ pub fn dhat(profile: &Profile) -> String {
         tb: stack.allocated_bytes.round() as u64,
         tbk: stack.allocated_blocks.round() as u64,
         // The table begins with the root.
-        fs: stack.frames.iter().map(|it| it + 1).collect(),
+        fs: stack.frames.iter().map(|frame| frame + 1).collect(),
     });
     let names = stacks.frames.iter().map(|frame| name(frame));
     let file = File {
@@ -70,9 +70,11 @@ pub fn dhat(profile: &Profile) -> String {
         tu: "µs",
         mtu: "s",
         cmd: shell(&profile.command),
-        pid: profile.processes.first().map_or(0, |it| it.pid),
+        pid: profile.processes.first().map_or(0, |process| process.pid),
         te: (profile.seconds * 1e6).round() as u64,
-        pps: points.filter(|it| it.tb > 0 || it.tbk > 0).collect(),
+        pps: points
+            .filter(|point| point.tb > 0 || point.tbk > 0)
+            .collect(),
         ftbl: ["[root]".to_owned()].into_iter().chain(names).collect(),
     };
     let mut text = serde_json::to_string(&file).expect("all keys are strings");

@@ -76,7 +76,7 @@ pub fn diff_text(old: &Profile, new: &Profile, style: Style) -> String {
     screen.finish()
 }
 
-/// The same as JSON.
+/// The difference of two profiles as JSON.
 pub fn diff_json(old: &Profile, new: &Profile) -> String {
     let difference = Difference::of(old, new);
     let mut text = serde_json::to_string_pretty(&difference).expect("all keys are strings");
@@ -137,13 +137,13 @@ impl Difference {
         let said = |value: fn(&Change) -> f64| {
             let cells = self.figures.iter();
             cells
-                .map(|it| it.figure.unit.said(value(it)))
+                .map(|row| row.figure.unit.said(value(row)))
                 .collect::<Vec<_>>()
         };
-        let names = self.figures.iter().map(|it| it.figure.noun.to_owned());
+        let names = self.figures.iter().map(|row| row.figure.noun.to_owned());
         let columns = vec![
-            ("old", said(|it| it.old)),
-            ("new", said(|it| it.new)),
+            ("old", said(|row| row.old)),
+            ("new", said(|row| row.new)),
             ("change", self.figures.iter().map(Change::said).collect()),
         ];
         if !self.figures.is_empty() {
@@ -177,8 +177,14 @@ impl Difference {
             format!("{sign}{}", bytes(change.abs()))
         };
         let columns = vec![
-            ("old", shown.iter().map(|it| bytes(it.old_bytes)).collect()),
-            ("new", shown.iter().map(|it| bytes(it.new_bytes)).collect()),
+            (
+                "old",
+                shown.iter().map(|site| bytes(site.old_bytes)).collect(),
+            ),
+            (
+                "new",
+                shown.iter().map(|site| bytes(site.new_bytes)).collect(),
+            ),
             ("change", shown.iter().map(change).collect()),
         ];
         screen.table("call site", shown.iter().map(name).collect(), columns);
@@ -284,7 +290,7 @@ impl Both<'_> {
 
     fn told(&self) -> SiteChange {
         SiteChange {
-            function: self.frame.map_or("?", |it| &it.function).to_owned(),
+            function: self.frame.map_or("?", |frame| &frame.function).to_owned(),
             place: self.frame.and_then(place),
             old_bytes: self.bytes[0],
             new_bytes: self.bytes[1],

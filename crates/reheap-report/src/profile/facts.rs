@@ -332,7 +332,10 @@ pub(crate) fn lost(whole: &Whole<'_>) -> Vec<String> {
 
 /// Processes that outlived the command, as a sentence.
 fn went_on(profile: &Profile) -> Option<String> {
-    let went_on = profile.processes.iter().filter(|it| it.ended.is_none());
+    let went_on = profile
+        .processes
+        .iter()
+        .filter(|process| process.ended.is_none());
     let names: Vec<String> = went_on.map(process_name).collect();
     let is_told = profile.ending != Ending::Detached && !names.is_empty();
     is_told.then(|| {
@@ -345,7 +348,7 @@ fn went_on(profile: &Profile) -> Option<String> {
 fn not_counted(profile: &Profile) -> Option<String> {
     let processes = profile.processes.iter();
     let names: BTreeSet<&str> = processes
-        .flat_map(|it| &it.not_counted)
+        .flat_map(|process| &process.not_counted)
         .map(String::as_str)
         .collect();
     let names: Vec<&str> = names.into_iter().collect();
@@ -401,7 +404,7 @@ pub(crate) fn process_figures(process: &Process) -> [(&'static str, String); 5] 
     let allocator = process
         .time
         .as_ref()
-        .and_then(|it| shares::of_samples(it.in_allocator, it.samples));
+        .and_then(|cpu| shares::of_samples(cpu.in_allocator, cpu.samples));
     [
         ("calls", grouped(calls(&process.counts))),
         ("allocated", bytes(process.counts.requested_bytes as f64)),

@@ -46,91 +46,111 @@ const fn figure(
 
 /// All figures, in the order in which they are told.
 pub static FIGURES: [Figure; 23] = [
-    figure("calls", "calls", Unit::Count, |it| Some(it.calls() as f64)),
-    figure("allocations", "allocations", Unit::Count, |it| {
-        Some(it.counts.allocations as f64)
+    figure("calls", "calls", Unit::Count, |whole| {
+        Some(whole.calls() as f64)
     }),
-    figure("allocated", "allocated bytes", Unit::Bytes, |it| {
-        Some(it.counts.requested_bytes as f64)
+    figure("allocations", "allocations", Unit::Count, |whole| {
+        Some(whole.counts.allocations as f64)
     }),
-    figure("peak", "live memory at its peak", Unit::Bytes, |it| {
-        it.largest.map(|process| process.peak.live.bytes as f64)
+    figure("allocated", "allocated bytes", Unit::Bytes, |whole| {
+        Some(whole.counts.requested_bytes as f64)
+    }),
+    figure("peak", "live memory at its peak", Unit::Bytes, |whole| {
+        whole.largest.map(|process| process.peak.live.bytes as f64)
     }),
     figure(
         "peak_blocks",
         "live blocks at the peak",
         Unit::Count,
-        |it| it.largest.map(|process| process.peak.live.blocks as f64),
+        |whole| whole.largest.map(|process| process.peak.live.blocks as f64),
     ),
-    figure("resident", "resident memory at most", Unit::Bytes, |it| {
-        let most = crate::profile::facts::most_resident(it.largest?);
-        most.map(|(_, bytes)| bytes as f64)
-    }),
+    figure(
+        "resident",
+        "resident memory at most",
+        Unit::Bytes,
+        |whole| {
+            let most = crate::profile::facts::most_resident(whole.largest?);
+            most.map(|(_, bytes)| bytes as f64)
+        },
+    ),
     figure(
         "live_at_end",
         "memory that is not freed",
         Unit::Bytes,
-        |it| Some(it.live_at_end.bytes as f64),
+        |whole| Some(whole.live_at_end.bytes as f64),
     ),
     figure(
         "blocks_at_end",
         "blocks that are not freed",
         Unit::Count,
-        |it| Some(it.live_at_end.blocks as f64),
+        |whole| Some(whole.live_at_end.blocks as f64),
     ),
-    figure("temporaries", "temporary blocks", Unit::Count, |it| {
-        Some(it.counts.temporaries as f64)
+    figure("temporaries", "temporary blocks", Unit::Count, |whole| {
+        Some(whole.counts.temporaries as f64)
     }),
     figure(
         "freed_by_another_thread",
         "blocks freed by another thread",
         Unit::Count,
-        |it| Some(it.counts.freed_by_another_thread.blocks as f64),
+        |whole| Some(whole.counts.freed_by_another_thread.blocks as f64),
     ),
-    figure("moved", "blocks that realloc moved", Unit::Count, |it| {
-        Some(it.counts.realloc.moved as f64)
+    figure("moved", "blocks that realloc moved", Unit::Count, |whole| {
+        Some(whole.counts.realloc.moved as f64)
     }),
-    figure("copied", "bytes that realloc copied", Unit::Bytes, |it| {
-        Some(it.counts.realloc.copied_bytes as f64)
+    figure(
+        "copied",
+        "bytes that realloc copied",
+        Unit::Bytes,
+        |whole| Some(whole.counts.realloc.copied_bytes as f64),
+    ),
+    figure("rounding", "rounding", Unit::Share, |whole| {
+        whole.rounding()
     }),
-    figure("rounding", "rounding", Unit::Share, |it| it.rounding()),
-    figure("failed", "failed requests", Unit::Count, |it| {
-        Some(it.counts.failed as f64)
+    figure("failed", "failed requests", Unit::Count, |whole| {
+        Some(whole.counts.failed as f64)
     }),
-    figure("zero_size", "requests for zero bytes", Unit::Count, |it| {
-        Some(it.counts.zero_size as f64)
-    }),
-    figure("huge", "huge requests", Unit::Count, |it| {
-        Some(it.counts.huge as f64)
+    figure(
+        "zero_size",
+        "requests for zero bytes",
+        Unit::Count,
+        |whole| Some(whole.counts.zero_size as f64),
+    ),
+    figure("huge", "huge requests", Unit::Count, |whole| {
+        Some(whole.counts.huge as f64)
     }),
     figure(
         "allocator",
         "CPU time in the allocator",
         Unit::Share,
-        |it| it.allocator_share(),
+        |whole| whole.allocator_share(),
     ),
     figure(
         "memory_functions",
         "CPU time in memory functions",
         Unit::Share,
-        |it| it.memory_functions_share(),
+        |whole| whole.memory_functions_share(),
     ),
     figure(
         "page_fault_time",
         "CPU time for page faults",
         Unit::Share,
-        |it| it.page_faults_share(),
+        |whole| whole.page_faults_share(),
     ),
-    figure("cpu", "CPU time", Unit::Seconds, |it| {
-        it.time
+    figure("cpu", "CPU time", Unit::Seconds, |whole| {
+        whole
+            .time
             .as_ref()
             .map(|time| time.user_seconds + time.system_seconds)
     }),
-    figure("waited", "waiting in the allocator", Unit::Seconds, |it| {
-        it.time.as_ref().map(|time| time.waited_seconds)
-    }),
-    figure("page_faults", "page faults", Unit::Count, |it| {
-        it.time
+    figure(
+        "waited",
+        "waiting in the allocator",
+        Unit::Seconds,
+        |whole| whole.time.as_ref().map(|time| time.waited_seconds),
+    ),
+    figure("page_faults", "page faults", Unit::Count, |whole| {
+        whole
+            .time
             .as_ref()
             .map(|time| time.minor_faults.saturating_add(time.major_faults) as f64)
     }),
@@ -138,7 +158,7 @@ pub static FIGURES: [Figure; 23] = [
         "threads",
         "threads that allocate or free",
         Unit::Count,
-        |it| Some(it.threads.len() as f64),
+        |whole| Some(whole.threads.len() as f64),
     ),
 ];
 

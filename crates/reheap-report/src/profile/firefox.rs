@@ -64,7 +64,7 @@ fn add_process(file: &mut File, process: &Process, seconds: f64) {
     for (at, site) in process.sites.stacks.iter().enumerate() {
         let frames = site.frames.iter().rev();
         let frames: Vec<FrameInfo> = frames
-            .filter_map(|it| process.sites.frames.get(*it as usize))
+            .filter_map(|frame| process.sites.frames.get(*frame as usize))
             .map(|frame| frame_info(file, frame))
             .collect();
         let stack = file.intern_stack_frames(thread, frames.into_iter());

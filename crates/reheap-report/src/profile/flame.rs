@@ -192,7 +192,7 @@ impl Graph<'_, '_> {
     }
 }
 
-/// The same for all functions of a module's part, such as a crate or namespace.
+/// The colour of a box. All functions of one crate or namespace have the same.
 fn colour(frame: &Frame) -> u32 {
     let name = frame.function.trim_start_matches('<');
     let part = name.split("::").next().unwrap_or(name);

@@ -31,7 +31,9 @@ pub fn folded(profile: &Profile, by: By) -> String {
     let mut text = String::new();
     for stack in &stacks.stacks {
         let frames = stack.frames.iter().rev();
-        let names: Vec<String> = frames.map(|it| name(&stacks.frame(*it).function)).collect();
+        let names: Vec<String> = frames
+            .map(|frame| name(&stacks.frame(*frame).function))
+            .collect();
         let names = if names.is_empty() {
             "?".to_owned()
         } else {

@@ -31,8 +31,8 @@ pub(crate) fn sizes(counts: &Counts, bars_max: usize) -> Vec<Bar> {
             _ => buckets.push(*bucket),
         }
     }
-    join_smallest(&mut buckets, bars_max, |it| it.blocks, joined_sizes);
-    let all = sum(buckets.iter().map(|it| it.blocks));
+    join_smallest(&mut buckets, bars_max, |bucket| bucket.blocks, joined_sizes);
+    let all = sum(buckets.iter().map(|bucket| bucket.blocks));
     let bar = |bucket: &SizeBucket| Bar {
         range: byte_range(bucket.from, bucket.to),
         blocks: bucket.blocks,
@@ -64,18 +64,30 @@ fn joined_lifetimes(one: Lifetimes, other: Lifetimes) -> Lifetimes {
 /// How long blocks lived; the last bar is of those that were not freed.
 pub(crate) fn lifetimes(counts: &Counts, never_freed: u64, bars_max: usize) -> Vec<Bar> {
     let buckets = counts.lifetimes.iter();
-    let buckets = buckets.map(|it| (it.below_seconds.map(short_seconds), it.blocks, it.bytes));
+    let buckets = buckets.map(|bucket| {
+        (
+            bucket.below_seconds.map(short_seconds),
+            bucket.blocks,
+            bucket.bytes,
+        )
+    });
     lifetime_bars(buckets, counts.frees, never_freed, bars_max)
 }
 
-/// The same, counted in allocations of the thread.
+/// How long blocks lived, counted in allocations of their thread; the last bar is of those that were not freed.
 pub(crate) fn lifetimes_in_allocations(
     counts: &Counts,
     never_freed: u64,
     bars_max: usize,
 ) -> Vec<Bar> {
     let buckets = counts.lifetimes_in_allocations.iter();
-    let buckets = buckets.map(|it| (it.below_allocations.map(grouped), it.blocks, it.bytes));
+    let buckets = buckets.map(|bucket| {
+        (
+            bucket.below_allocations.map(grouped),
+            bucket.blocks,
+            bucket.bytes,
+        )
+    });
     lifetime_bars(buckets, counts.frees, never_freed, bars_max)
 }
 
@@ -95,7 +107,7 @@ fn lifetime_bars(
             bytes,
         });
     }
-    let filled = |it: &Lifetimes| it.blocks > 0;
+    let filled = |range: &Lifetimes| range.blocks > 0;
     let last = ranges.iter().rposition(filled).map_or(0, |at| at + 1);
     ranges.truncate(last);
     // Blocks were freed, and nobody saw when they had been allocated: those that were not would look like all.
@@ -103,8 +115,13 @@ fn lifetime_bars(
         return Vec::new();
     }
     let bars_max = bars_max - usize::from(never_freed > 0);
-    join_smallest(&mut ranges, bars_max, |it| it.blocks, joined_lifetimes);
-    let all = sum(ranges.iter().map(|it| it.blocks).chain([never_freed]));
+    join_smallest(
+        &mut ranges,
+        bars_max,
+        |range| range.blocks,
+        joined_lifetimes,
+    );
+    let all = sum(ranges.iter().map(|range| range.blocks).chain([never_freed]));
     let bar = |(range, blocks, bytes)| Bar {
         range,
         blocks,
@@ -112,14 +129,14 @@ fn lifetime_bars(
         bytes,
         rounding: None,
     };
-    let lived = ranges.iter().map(|it| {
-        let range = match (&it.from, &it.below) {
+    let lived = ranges.iter().map(|lifetimes| {
+        let range = match (&lifetimes.from, &lifetimes.below) {
             (None, None) => "any time".to_owned(),
             (None, Some(below)) => format!("< {below}"),
             (Some(from), None) => format!("≥ {from}"),
             (Some(from), Some(below)) => range(from, below),
         };
-        (range, it.blocks, Some(it.bytes))
+        (range, lifetimes.blocks, Some(lifetimes.bytes))
     });
     let not_freed = (never_freed > 0).then(|| ("not freed".to_owned(), never_freed, None));
     lived.chain(not_freed).map(bar).collect()
@@ -214,7 +231,7 @@ mod tests {
     #[test]
     fn neighbours_that_hold_little_become_one() {
         let mut all = vec![5, 1, 1, 9, 4];
-        join_smallest(&mut all, 3, |it| *it, |one, other| one + other);
+        join_smallest(&mut all, 3, |blocks| *blocks, |one, other| one + other);
         assert_eq!(all, [7, 9, 4]);
     }
 }

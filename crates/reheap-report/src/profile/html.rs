@@ -57,7 +57,7 @@ pub fn html(profile: &Profile, file: Option<&str>) -> String {
         warnings: warnings(&whole),
         facts: facts::facts(&whole)
             .into_iter()
-            .map(|it| (it.name, unbroken(&it.said)))
+            .map(|fact| (fact.name, unbroken(&fact.said)))
             .collect(),
         curve: whole.largest.and_then(|process| Curve::of(&whole, process)),
         histograms: histograms(&whole),
@@ -165,10 +165,13 @@ impl Curve {
             return None;
         }
         let (peak, curve) = (&process.peak, &process.curve);
-        let seconds = curve.iter().map(|it| it.seconds).fold(0.0, f64::max);
-        let mut live = moments(curve, |it| Some(it.live.bytes));
+        let seconds = curve
+            .iter()
+            .map(|moment| moment.seconds)
+            .fold(0.0, f64::max);
+        let mut live = moments(curve, |moment| Some(moment.live.bytes));
         reach(&mut live, (peak.seconds, peak.live.bytes as f64));
-        let resident = moments(curve, |it| it.resident_bytes);
+        let resident = moments(curve, |moment| moment.resident_bytes);
         let said_peak = format!(
             "{} live at most, at {}",
             bytes(peak.live.bytes as f64),
@@ -211,7 +214,7 @@ impl Curve {
 fn moments(curve: &[Point], figure: impl Fn(&Point) -> Option<u64>) -> Vec<Moment> {
     let known = curve
         .iter()
-        .filter_map(|it| figure(it).map(|bytes| (it.seconds, bytes as f64)));
+        .filter_map(|moment| figure(moment).map(|bytes| (moment.seconds, bytes as f64)));
     let all: Vec<Moment> = known.collect();
     let highest = |part: &[Moment]| {
         part.iter()
@@ -256,12 +259,14 @@ fn histograms(whole: &Whole<'_>) -> Vec<Histogram> {
             &histogram::lifetimes_in_allocations(counts, not_freed, BARS_MAX),
         ),
     ];
-    all.into_iter().filter(|it| !it.rows.is_empty()).collect()
+    all.into_iter()
+        .filter(|table| !table.rows.is_empty())
+        .collect()
 }
 
 impl Histogram {
     fn of(title: &'static str, caption: &'static str, of: &'static str, bars: &[Bar]) -> Histogram {
-        let most = bars.iter().map(|it| it.share).fold(0.0, f64::max);
+        let most = bars.iter().map(|bar| bar.share).fold(0.0, f64::max);
         let row = |bar: &Bar| HistogramRow {
             range: bar.range.clone(),
             length: format!(
@@ -274,15 +279,17 @@ impl Histogram {
             ),
             part: percent(bar.share),
             blocks: grouped(bar.blocks),
-            bytes: bar.bytes.map_or_else(String::new, |it| bytes(it as f64)),
+            bytes: bar
+                .bytes
+                .map_or_else(String::new, |size| bytes(size as f64)),
             rounding: bar.rounding.map_or_else(String::new, percent),
         };
         Histogram {
             title,
             caption,
             of,
-            has_rounding: bars.iter().any(|it| it.rounding.is_some()),
-            has_bytes: bars.iter().any(|it| it.bytes.is_some()),
+            has_rounding: bars.iter().any(|bar| bar.rounding.is_some()),
+            has_bytes: bars.iter().any(|bar| bar.bytes.is_some()),
             rows: bars.iter().map(row).collect(),
         }
     }
@@ -293,7 +300,7 @@ fn processes(profile: &Profile) -> Option<Table> {
         return None;
     }
     let mut processes: Vec<&Process> = profile.processes.iter().collect();
-    processes.sort_by_key(|it| Reverse(it.counts.requested_bytes));
+    processes.sort_by_key(|process| Reverse(process.counts.requested_bytes));
     let columns = facts::process_figures(processes[0]).map(|(name, _)| name);
     let row = |process: &&Process| TableRow {
         name: cut(&facts::process_name(process)),
@@ -346,7 +353,7 @@ fn sites(stacks: &Stacks<'_>) -> Option<Table> {
     let rows = sites.iter().take(ROWS_MAX).map(|site| {
         let callers = site.callers.iter().take(CALLERS_MAX);
         let callers: String = callers
-            .map(|it| format!(" ← {}", short_function(&it.function, 60)))
+            .map(|caller| format!(" ← {}", short_function(&caller.function, 60)))
             .collect();
         let place = site.place().unwrap_or_default();
         TableRow {
@@ -388,11 +395,11 @@ fn unbroken(text: &str) -> String {
     let is_unit = |word: &str| UNITS.contains(&word.trim_end_matches([';', '.', ',', ')']));
     let mut whole = String::with_capacity(text.len());
     for word in text.split(' ') {
-        let follows_figure = whole.ends_with(|it: char| it.is_ascii_digit());
-        match whole.is_empty() {
-            true => {}
-            false if follows_figure && is_unit(word) => whole.push('\u{a0}'),
-            false => whole.push(' '),
+        let follows_figure = whole.ends_with(|character: char| character.is_ascii_digit());
+        if follows_figure && is_unit(word) {
+            whole.push('\u{a0}');
+        } else if !whole.is_empty() {
+            whole.push(' ');
         }
         whole.push_str(word);
     }

@@ -58,7 +58,10 @@ pub fn from_json(text: &str) -> Result<Profile, ReadError> {
     match (format, reheap) {
         (Some(format), Some(_)) if format == u64::from(FORMAT) => {}
         (Some(format), Some(reheap)) => {
-            let reheap = reheap.chars().filter(|it| !it.is_control()).take(40);
+            let reheap = reheap
+                .chars()
+                .filter(|character| !character.is_control())
+                .take(40);
             return Err(ReadError::OtherFormat {
                 reheap: reheap.collect(),
                 format,
@@ -127,7 +130,7 @@ fn check_site(site: &Site, frames: usize) -> Result<(), ReadError> {
     ] {
         check("the estimate of a call site", figure)?;
     }
-    match site.frames.iter().find(|it| **it as usize >= frames) {
+    match site.frames.iter().find(|frame| **frame as usize >= frames) {
         None => Ok(()),
         Some(missing) => Err(ReadError::Impossible(format!(
             "a stack has frame {missing}, and there are {frames} frames"

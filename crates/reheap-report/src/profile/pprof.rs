@@ -39,7 +39,7 @@ pub fn pprof(profile: &Profile) -> Vec<u8> {
     for (at, frame) in stacks.frames.iter().enumerate() {
         let module = modules
             .iter()
-            .position(|it| Some(*it) == frame.module.as_deref());
+            .position(|module| Some(*module) == frame.module.as_deref());
         file.message(4, &location(at, frame, module));
     }
     for (at, frame) in stacks.frames.iter().enumerate() {
@@ -67,7 +67,11 @@ fn id(place: usize) -> u64 {
 
 fn modules<'a>(stacks: &Stacks<'a>) -> Vec<&'a str> {
     let mut modules: Vec<&str> = Vec::new();
-    for module in stacks.frames.iter().filter_map(|it| it.module.as_deref()) {
+    for module in stacks
+        .frames
+        .iter()
+        .filter_map(|frame| frame.module.as_deref())
+    {
         if !modules.contains(&module) {
             modules.push(module);
         }
@@ -84,7 +88,11 @@ fn value_type(strings: &mut Strings, name: &str, unit: &str) -> Message {
 
 fn sample(stack: &Site) -> Message {
     let mut message = Message::default();
-    let frames: Vec<u64> = stack.frames.iter().map(|it| id(*it as usize)).collect();
+    let frames: Vec<u64> = stack
+        .frames
+        .iter()
+        .map(|frame| id(*frame as usize))
+        .collect();
     message.numbers(1, &frames);
     let values = [
         stack.allocated_blocks,

@@ -76,7 +76,7 @@ impl<'a> Stacks<'a> {
                 .collect();
             for site in &process.sites.stacks {
                 let places = site.frames.iter();
-                let places = places.filter_map(|it| of_process.get(*it as usize).copied());
+                let places = places.filter_map(|place| of_process.get(*place as usize).copied());
                 let places: Vec<u32> = places.collect();
                 match stacks.get_mut(&places) {
                     Some(sum) => add(sum, site),
@@ -99,7 +99,7 @@ impl<'a> Stacks<'a> {
     }
 
     pub(crate) fn bytes(&self) -> f64 {
-        self.stacks.iter().map(|it| it.allocated_bytes).sum()
+        self.stacks.iter().map(|stack| stack.allocated_bytes).sum()
     }
 
     /// How many samples all estimates are from.
@@ -122,7 +122,7 @@ impl<'a> Stacks<'a> {
                 let callers = own.map_or(&[][..], |at| &stack.frames[at + 1..]);
                 sites.push(CallSite {
                     frame,
-                    callers: callers.iter().map(|it| self.frame(*it)).collect(),
+                    callers: callers.iter().map(|caller| self.frame(*caller)).collect(),
                     samples: 0,
                     blocks: 0.0,
                     bytes: 0.0,

@@ -114,12 +114,12 @@ impl Text {
             return;
         }
         let mut processes: Vec<&Process> = profile.processes.iter().collect();
-        processes.sort_by_key(|it| Reverse(it.counts.requested_bytes));
+        processes.sort_by_key(|process| Reverse(process.counts.requested_bytes));
         let others = processes.split_off(processes.len().min(self.rows.processes));
         let name = |process: &&Process| facts::process_name(process);
         let figures: Vec<_> = processes
             .iter()
-            .map(|it| facts::process_figures(it))
+            .map(|process| facts::process_figures(process))
             .collect();
         let columns = (0..figures[0].len()).map(|at| {
             let cells = figures.iter().map(|row| row[at].1.clone()).collect();
@@ -150,10 +150,19 @@ impl Text {
             cells.collect::<Vec<_>>()
         };
         let columns = vec![
-            ("blocks", column(|it| grouped(it.allocated.blocks))),
-            ("allocated", column(|it| bytes(it.allocated.bytes as f64))),
-            ("freed blocks", column(|it| grouped(it.freed.blocks))),
-            ("of others", column(|it| grouped(it.freed_of_others.blocks))),
+            ("blocks", column(|thread| grouped(thread.allocated.blocks))),
+            (
+                "allocated",
+                column(|thread| bytes(thread.allocated.bytes as f64)),
+            ),
+            (
+                "freed blocks",
+                column(|thread| grouped(thread.freed.blocks)),
+            ),
+            (
+                "of others",
+                column(|thread| grouped(thread.freed_of_others.blocks)),
+            ),
         ];
         self.screen
             .table("thread", shown.iter().map(name).collect(), columns);
@@ -173,14 +182,20 @@ impl Text {
         let part = |site: &CallSite<'_>| percent(if all > 0.0 { site.bytes / all } else { 0.0 });
         let columns = vec![
             ("part", shown.iter().map(part).collect()),
-            ("about", shown.iter().map(|it| bytes(it.bytes)).collect()),
+            (
+                "about",
+                shown.iter().map(|site| bytes(site.bytes)).collect(),
+            ),
             (
                 "blocks",
-                shown.iter().map(|it| grouped(it.blocks as u64)).collect(),
+                shown
+                    .iter()
+                    .map(|site| grouped(site.blocks as u64))
+                    .collect(),
             ),
             (
                 "not freed",
-                shown.iter().map(|it| bytes(it.live_bytes)).collect(),
+                shown.iter().map(|site| bytes(site.live_bytes)).collect(),
             ),
         ];
         let columns: Vec<(&str, Vec<String>)> = columns;
@@ -213,7 +228,7 @@ impl Text {
 fn site_name(site: &CallSite<'_>) -> String {
     let place = site
         .place()
-        .map_or_else(String::new, |it| format!(" ({it})"));
+        .map_or_else(String::new, |note| format!(" ({note})"));
     let function = short_function(site.function(), 40);
     let callers = site.callers.iter().take(3);
     let callers: String = callers

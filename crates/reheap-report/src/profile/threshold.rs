@@ -214,7 +214,7 @@ impl Typed<'_> {
         let end = typed.find(|c: char| c.is_alphabetic() || c == '%');
         let end = end.unwrap_or(typed.len());
         let (digits, unit) = (typed[..end].trim(), typed[end..].trim());
-        let value = digits.parse().ok().filter(|it: &f64| it.is_finite());
+        let value = digits.parse().ok().filter(|value: &f64| value.is_finite());
         let value = value.ok_or_else(|| ThresholdError::NotANumber(typed.to_owned()))?;
         let unsigned = digits.trim_start_matches(['+', '-']);
         match (unit, digits.as_bytes().first(), self.side) {
@@ -245,7 +245,7 @@ impl Typed<'_> {
         if let Some((_, size)) = units.iter().find(|(name, _)| *name == unit) {
             return Ok(Bound::Value(value * size));
         }
-        let first = |unit: &str| unit.chars().next().map(|it| it.to_ascii_lowercase());
+        let first = |unit: &str| unit.chars().next().map(|first| first.to_ascii_lowercase());
         let meant = units.iter().find(|(name, _)| first(name) == first(unit));
         let meant = meant.map_or(self.usual_unit(), |(name, _)| name);
         Err(ThresholdError::OtherUnit {

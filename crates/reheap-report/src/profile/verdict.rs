@@ -12,7 +12,7 @@ use reheap_profile::profile::{Ending, Profile, TimeShares};
 
 /// From which part on something is worth a word.
 const WORTH_A_WORD: f64 = 0.1;
-/// The same of blocks that another thread frees: these cost some allocators much.
+/// From which part on blocks that another thread frees are worth a word: these cost some allocators much.
 const MANY_FREED_BY_ANOTHER_THREAD: f64 = 0.05;
 /// Below this share of CPU time, another allocator changes nothing that could be measured.
 const MEASURABLE: f64 = 0.01;
@@ -170,7 +170,7 @@ fn time_in_memory_functions(whole: &Whole<'_>) -> Option<String> {
 fn replaceable_memory_functions(whole: &Whole<'_>) -> Option<f64> {
     let mut processes = whole.profile.processes.iter();
     let is_musl = |name: &String| name.starts_with("musl");
-    let are_musl = processes.all(|it| it.allocator.as_ref().is_some_and(is_musl));
+    let are_musl = processes.all(|process| process.allocator.as_ref().is_some_and(is_musl));
     let share = whole.memory_functions_share()?;
     (are_musl && share >= WORTH_A_WORD).then_some(share)
 }
@@ -210,7 +210,7 @@ fn lifetimes(whole: &Whole<'_>) -> Option<String> {
     let buckets = &whole.counts.lifetimes;
     let freed = buckets
         .iter()
-        .fold(0u64, |sum, it| sum.saturating_add(it.blocks));
+        .fold(0u64, |sum, bucket| sum.saturating_add(bucket.blocks));
     if freed == 0 && whole.counts.frees > 0 {
         return None;
     }

@@ -39,7 +39,7 @@ impl<'a> Whole<'a> {
                 .processes
                 .iter()
                 .rev()
-                .max_by_key(|it| it.peak.live.bytes),
+                .max_by_key(|process| process.peak.live.bytes),
         };
         for process in &profile.processes {
             whole.add(process);

@@ -276,7 +276,7 @@ impl Work<'_> {
         };
         let others = self.pieces.iter().filter(|other| {
             let is_other = other.path.len() == 2 && other.path[0] == "features";
-            let is_default = other.path.last().is_some_and(|it| it == "default");
+            let is_default = other.path.last().is_some_and(|key| key == "default");
             is_other && !(is_feature && is_default) && stays(other)
         });
         let mut others = others.filter(|other| {
@@ -326,7 +326,11 @@ impl Work<'_> {
         let is_default = |piece: &&Piece<'_>| piece.path == ["features", "default"];
         let piece = self.pieces.iter().find(is_default)?;
         let array = piece.value.and_then(Value::as_array)?;
-        let is_ours = |value: &Value| value.as_str().is_some_and(|it| self.features.contains(it));
+        let is_ours = |value: &Value| {
+            value
+                .as_str()
+                .is_some_and(|name| self.features.contains(name))
+        };
         let ours: Vec<usize> = (0..array.len())
             .filter(|&index| array.get(index).is_some_and(is_ours))
             .collect();
@@ -421,8 +425,8 @@ fn ours(contents: &str, piece: &Piece<'_>, value: &Value) -> Option<Ours> {
             crates::find(package)?;
             let data = Data::of_written(written)?;
             let in_member = [false, true].map(Packaged::value_in_member);
-            let mut in_member = in_member.iter().filter_map(|it| Data::of_written(it));
-            if in_member.any(|it| it == data) {
+            let mut in_member = in_member.iter().filter_map(|value| Data::of_written(value));
+            if in_member.any(|value| value == data) {
                 return Some(Ours::Dependency(None));
             }
             let packaged = Packaged::of_value(package, written)?;

@@ -70,7 +70,7 @@ impl Base {
         let names_debian = [
             "slim", "bookworm", "bullseye", "trixie", "buster", "jammy", "noble",
         ];
-        let is_debian = if names_debian.iter().any(|it| tag.contains(it)) {
+        let is_debian = if names_debian.iter().any(|name| tag.contains(name)) {
             !tag.contains("alpine")
         } else {
             !OTHERS.iter().any(|other| tag.contains(other))
@@ -109,7 +109,7 @@ impl Library {
     /// Whether the name ends with the packages' number, which more numbers may follow.
     fn has_number(&self, name: &str) -> bool {
         let number = name.rsplit_once(".so.").map(|(_, number)| number);
-        number.is_some_and(|it| it.split('.').next() == Some(self.number))
+        number.is_some_and(|number| number.split('.').next() == Some(self.number))
     }
 
     /// Debian's package with it: the small tcmalloc has one of its own.
@@ -204,11 +204,13 @@ impl Contents {
             match instruction.keyword.as_str() {
                 "RUN" => {
                     let commands = shell::commands(text);
-                    commands.iter().for_each(|it| contents.add_command(it));
+                    commands
+                        .iter()
+                        .for_each(|command| contents.add_command(command));
                 }
                 "COPY" | "ADD" => contents.add_copy(text, directory.as_deref()),
                 "WORKDIR" if text.starts_with('/') => directory = Some(text.clone()),
-                "WORKDIR" => directory = directory.map(|it| format!("{it}/{text}")),
+                "WORKDIR" => directory = directory.map(|above| format!("{above}/{text}")),
                 _ => {}
             }
         }
@@ -217,11 +219,11 @@ impl Contents {
 
     fn add_command(&mut self, command: &Command) {
         let words = &command.words;
-        let is = |names: &[&str]| words.iter().position(|it| names.contains(&it.as_str()));
+        let is = |names: &[&str]| words.iter().position(|word| names.contains(&word.as_str()));
         let installs = is(&["apt-get", "apt", "aptitude", "apk"]);
         let action = installs.and_then(|at| {
             let rest = words.iter().enumerate().skip(at);
-            let mut rest = rest.filter(|(_, it)| ["install", "add"].contains(&it.as_str()));
+            let mut rest = rest.filter(|(_, word)| ["install", "add"].contains(&word.as_str()));
             rest.next().map(|(at, _)| at)
         });
         if let Some(action) = action {
@@ -242,7 +244,7 @@ impl Contents {
         self.is_open |= words.iter().any(is_script)
             || words
                 .first()
-                .is_some_and(|it| it.contains('/') && !it.starts_with("--"))
+                .is_some_and(|word| word.contains('/') && !word.starts_with("--"))
             || is(&[
                 "xargs",
                 "ansible-playbook",
@@ -261,17 +263,17 @@ impl Contents {
         let list = text.trim().trim_start_matches('[').trim_end_matches(']');
         let words = list
             .split([' ', ',', '\n', '\t'])
-            .map(|it| it.trim_matches('"'));
+            .map(|word| word.trim_matches('"'));
         let words: Vec<&str> = words
-            .filter(|it| !it.is_empty() && !it.starts_with("--"))
+            .filter(|word| !word.is_empty() && !word.starts_with("--"))
             .collect();
         self.mentions
-            .extend(words.iter().map(|it| (*it).to_owned()));
+            .extend(words.iter().map(|word| (*word).to_owned()));
         // A here-document's contents are behind the path.
-        let Some(to) = text.lines().next().and_then(|it| {
-            it.trim_end_matches(']')
+        let Some(to) = text.lines().next().and_then(|line| {
+            line.trim_end_matches(']')
                 .split([' ', ','])
-                .rfind(|it| !it.is_empty())
+                .rfind(|word| !word.is_empty())
         }) else {
             return;
         };
@@ -301,7 +303,9 @@ impl Contents {
 
     /// Whether packages for developers are installed, which have names without numbers.
     fn is_for_developers(&self) -> bool {
-        self.packages.iter().any(|it| it.ends_with("-dev"))
+        self.packages
+            .iter()
+            .any(|package| package.ends_with("-dev"))
     }
 
     fn has_package(&self, library: &Library) -> bool {
@@ -314,9 +318,10 @@ impl Contents {
 
     /// Whether this package has the library, and no other one may have it in another version.
     fn has_only(&self, package: &str, library: &Library) -> bool {
-        let is_named = |it: &&String| library.names.iter().any(|name| it.contains(name));
+        let is_named = |package: &&String| library.names.iter().any(|name| package.contains(name));
         let mut packages = self.packages.iter().filter(is_named).peekable();
-        packages.peek().is_some() && packages.all(|it| it == package || it.ends_with("-dev"))
+        packages.peek().is_some()
+            && packages.all(|installed| installed == package || installed.ends_with("-dev"))
     }
 }
 
@@ -331,7 +336,7 @@ pub(super) fn missing(path: &str, base: Base, contents: &Contents) -> Option<(St
     let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
     let library = LIBRARIES_OF_ALLOCATORS
         .iter()
-        .find(|it| name.starts_with(it.file))?;
+        .find(|library| name.starts_with(library.file))?;
     if contents.may_have(path, library) {
         return None;
     }
@@ -352,7 +357,7 @@ fn on_debian(
     let below = directory.strip_prefix("/usr").unwrap_or(directory);
     let of_processor = below
         .strip_prefix("/lib/")
-        .filter(|it| it.ends_with("-linux-gnu"));
+        .filter(|part| part.ends_with("-linux-gnu"));
     if ["/lib", "/lib64"].contains(&below) {
         let what = format!("`{path}` is not where Debian has it");
         let install = if contents.has_package(library) {
@@ -432,11 +437,16 @@ fn misnumbered(
     contents: &Contents,
 ) -> Option<(String, String)> {
     let numbered = library.numbered(path);
-    let what = match path.ends_with(".so") {
-        true if contents.is_for_developers() => return None,
-        true => format!("`{path}` is only in a -dev package, which is not installed"),
-        false if numbered == path || !contents.has_only(package, library) => return None,
-        false => format!("`{path}` is not in `{package}`, which has another version"),
+    let what = if path.ends_with(".so") {
+        if contents.is_for_developers() {
+            return None;
+        }
+        format!("`{path}` is only in a -dev package, which is not installed")
+    } else {
+        if numbered == path || !contents.has_only(package, library) {
+            return None;
+        }
+        format!("`{path}` is not in `{package}`, which has another version")
     };
     Some((what, format!("write `{numbered}`")))
 }

@@ -16,7 +16,7 @@ const LANDING_PAD: u32 = 0xd503_245f;
 /// `bti c`, `bti jc`, `paciasp` and `pacibsp`.
 const LANDING_PADS: [u32; 4] = [LANDING_PAD, 0xd503_24df, 0xd503_233f, 0xd503_237f];
 
-/// See [`super::taken_bytes`].
+/// How many bytes of a function that begins with `code` its replacement takes.
 pub(super) fn taken_bytes(code: &[u8]) -> usize {
     if begins_with_landing_pad(code) {
         2 * JUMP_BYTES
@@ -29,7 +29,8 @@ fn begins_with_landing_pad(code: &[u8]) -> bool {
     word_at(code, 0).is_some_and(|word| LANDING_PADS.contains(&word))
 }
 
-/// See [`super::replacement`].
+/// What takes the place of the first bytes of a function at `address`: a jump to `target`, behind the landing pad that
+/// stays. `None` if that is out of reach.
 pub(super) fn replacement(code: &[u8], address: u64, target: u64) -> Option<Vec<u8>> {
     if begins_with_landing_pad(code) {
         let jump = jump(address.wrapping_add(4), target)?;
@@ -38,7 +39,7 @@ pub(super) fn replacement(code: &[u8], address: u64, target: u64) -> Option<Vec<
     jump(address, target)
 }
 
-/// See [`super::call`].
+/// A call of `target` at `address`; `None` if it is out of reach.
 pub(super) fn call(address: u64, target: u64) -> Option<Vec<u8>> {
     let word = branch(address, target)?;
     Some((word | 0x8000_0000).to_le_bytes().to_vec())
@@ -59,7 +60,7 @@ fn word_at(code: &[u8], index: usize) -> Option<u32> {
     Some(u32::from_le_bytes(*bytes))
 }
 
-/// See [`super::check`].
+/// Shows that a jump can take the place of the first instructions of the function at `address`.
 pub(super) fn check(code: &[u8], address: u64, size: Option<u64>) -> Result<(), PrologueError> {
     let taken = taken_bytes(code);
     let size = size.filter(|&size| size > 0).map(|size| size as usize);
@@ -170,7 +171,7 @@ fn put_address(words: &mut Vec<u32>, register: u32, value: u64) {
     words.extend([value as u32, (value >> 32) as u32]);
 }
 
-/// See [`super::relocate`].
+/// The relocated prologue of the function at `address`, for `place`.
 pub(super) fn relocate(code: &[u8], address: u64, place: u64) -> Result<Vec<u8>, PrologueError> {
     let mut words = Vec::new();
     let mut goes_to = address;

@@ -12,14 +12,14 @@ pub(super) const JUMP_BYTES: usize = 5;
 /// More than any allocator's function has. A branch back to the beginning of a longer one is not seen.
 const INSTRUCTIONS_MAX: usize = 20_000;
 
-/// See [`super::call`].
+/// A call of `target` at `address`; `None` if it is out of reach.
 pub(super) fn call(address: u64, target: u64) -> Option<Vec<u8>> {
     let mut call = jump(address, target)?;
     call[0] = 0xe8;
     Some(call)
 }
 
-/// See [`super::replacement`].
+/// A jump to `target` at `address`; `None` if it is out of reach.
 pub(super) fn jump(address: u64, target: u64) -> Option<Vec<u8>> {
     let distance = target.wrapping_sub(address.wrapping_add(JUMP_BYTES as u64)) as i64;
     let distance = i32::try_from(distance).ok()?;
@@ -74,7 +74,7 @@ fn ends_flow(instruction: &Instruction) -> bool {
     )
 }
 
-/// See [`super::check`].
+/// Shows that a jump can take the place of the first instructions of the function at `address`.
 pub(super) fn check(code: &[u8], address: u64, size: Option<u64>) -> Result<(), PrologueError> {
     let instructions = taken(code, address)?;
     let own_bytes: usize = instructions.iter().map(Instruction::len).sum();
@@ -150,7 +150,7 @@ fn is_call(instruction: &Instruction) -> bool {
     )
 }
 
-/// See [`super::relocate`].
+/// The relocated prologue of the function at `address`, for `place`.
 pub(super) fn relocate(code: &[u8], address: u64, place: u64) -> Result<Vec<u8>, PrologueError> {
     let taken = taken(code, address)?;
     let immovable =

@@ -169,7 +169,7 @@ mod tests {
             let mut words = command.split(' ');
             let mut started = Command::new(words.next().unwrap());
             let status = started.args(words).current_dir(&directory).status();
-            assert!(status.is_ok_and(|it| it.success()), "{command}");
+            assert!(status.is_ok_and(|status| status.success()), "{command}");
         }
         let bytes = fs::read(directory.path().join("b")).unwrap();
         Elf::parse(Bytes::Memory(bytes)).unwrap()

@@ -13,7 +13,9 @@ pub(crate) fn demangle(name: &str) -> String {
     if name.len() > MANGLED_BYTES_MAX {
         return name.to_owned();
     }
-    let mangled = name.strip_prefix(PREFIX).filter(|it| it.starts_with("_Z"));
+    let mangled = name
+        .strip_prefix(PREFIX)
+        .filter(|rest| rest.starts_with("_Z"));
     let name = mangled.unwrap_or(name);
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         let mut short = Short::default();

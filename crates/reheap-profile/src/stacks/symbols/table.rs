@@ -101,7 +101,8 @@ impl SymbolTable {
     /// All functions with their addresses and sizes.
     pub(super) fn functions(&self) -> impl Iterator<Item = (&str, u64, u64)> {
         let functions = self.functions.iter();
-        functions.filter_map(|it| Some((self.name(it)?, it.address, it.size)))
+        functions
+            .filter_map(|function| Some((self.name(function)?, function.address, function.size)))
     }
 
     fn name(&self, function: &Function) -> Option<&str> {
