@@ -1,5 +1,6 @@
-# Everything is in xtask; these are short names for it. Not `cargo xtask`, which is silent while it builds itself.
+# Everything is in xtask and lab; these are short names for it. Not `cargo xtask`, which is silent while it builds itself.
 XTASK = cargo run --package xtask --
+LAB = cargo run --package lab --
 
 # How many seconds of processor time `make fuzz` spends on each target.
 FUZZ_SECONDS = 3600
@@ -25,7 +26,7 @@ test-targets:
 	@xtask/prepare
 	$(XTASK) test-targets
 
-bench: ; $(XTASK) measure
+bench: ; $(LAB) measure
 
 fuzz: ; $(XTASK) fuzz --seconds $(FUZZ_SECONDS)
 

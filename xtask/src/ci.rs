@@ -1,10 +1,10 @@
 //! What CI runs, and what a contributor runs before sending a change.
 
 use crate::deny;
-use crate::progress::Progress;
 use crate::test_dist;
-use crate::workspace::Workspace;
 use anyhow::Result;
+use xtask::progress::Progress;
+use xtask::workspace::Workspace;
 
 /// Tests of what `make test` takes samples of: every allocator, for one.
 const ALL: &[&str] = &["--features", "reheap/test_all"];

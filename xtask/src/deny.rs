@@ -3,9 +3,9 @@
 //! Advisories are in a database on GitHub. Without it, for want of a network, the other checks still count. Then this
 //! says that advisories were not checked.
 
-use crate::progress::Progress;
-use crate::workspace::Workspace;
 use anyhow::{Context as _, Result};
+use xtask::progress::Progress;
+use xtask::workspace::Workspace;
 
 /// All that needs no network, then the advisories if their database can be had.
 pub(crate) fn run(workspace: &Workspace, progress: &Progress) -> Result<()> {
@@ -33,8 +33,8 @@ pub(crate) fn run(workspace: &Workspace, progress: &Progress) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use crate::workspace::Workspace;
     use std::fs;
+    use xtask::workspace::Workspace;
 
     /// A package with that licence, and whether `cargo deny` takes it.
     fn is_taken(licence: &str) -> (bool, String) {

@@ -15,8 +15,6 @@ mod tree;
 
 pub(crate) use tree::require_prebuilt;
 
-use crate::progress::Progress;
-use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, ensure};
 use reheap_allocators::prebuilt::Selection;
 use reheap_allocators::target::Architecture;
@@ -25,6 +23,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
+use xtask::progress::Progress;
+use xtask::workspace::Workspace;
 
 /// The file with the hashes of all others.
 const SUMS: &str = "SHA256SUMS";

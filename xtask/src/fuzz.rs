@@ -5,9 +5,6 @@
 //! libFuzzer ends at the first input that it calls a failure. Then the rest of the time begins again from the corpus, so
 //! that one failure does not hide others.
 
-use crate::machine::Machine;
-use crate::progress::Progress;
-use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +16,9 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
+use xtask::machine::Machine;
+use xtask::progress::Progress;
+use xtask::workspace::Workspace;
 
 /// After so many failures of a target, more would tell nothing new.
 const FINDS_MAX: usize = 20;
@@ -197,7 +197,7 @@ fn fuzzed(workspace: &Workspace, fuzz: &Path, name: &str, time: Duration) -> Res
         corpus_files: names(&fuzz.join("corpus").join(name)).len(),
         branches: Some(branches),
         new_branches: Some(branches - at_first),
-        date: crate::machine::today(),
+        date: xtask::machine::today(),
     })
 }
 

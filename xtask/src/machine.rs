@@ -13,14 +13,15 @@ use std::time::SystemTime;
 
 /// What all measurements say of their machine, and the compiler that these were built with.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Machine {
+pub struct Machine {
     #[serde(flatten)]
     machine: reheap_bench::results::Machine,
     rustc: String,
 }
 
 impl Machine {
-    pub(crate) fn describe() -> Result<Machine> {
+    /// Asks the system, and rustc for its version.
+    pub fn describe() -> Result<Machine> {
         let rustc = Command::new("rustc")
             .arg("--version")
             .output()
@@ -32,7 +33,7 @@ impl Machine {
     }
 
     /// The directory for what is measured today on this machine, or on one of that name; made if it is not there.
-    pub(crate) fn directory(&self, workspace: &Workspace, name: Option<String>) -> Result<PathBuf> {
+    pub fn directory(&self, workspace: &Workspace, name: Option<String>) -> Result<PathBuf> {
         let name = name.unwrap_or_else(|| self.short_name());
         let directory = workspace.root.join("docs/measurements");
         let directory = directory.join(format!("{}-{name}", today()));
@@ -66,7 +67,7 @@ impl fmt::Display for Machine {
 }
 
 /// Today, as `2026-01-31`, in UTC.
-pub(crate) fn today() -> String {
+pub fn today() -> String {
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let (date, _) = now
         .split_once('T')

@@ -7,7 +7,7 @@ use crate::workspace::Workspace;
 use anyhow::Result;
 
 /// Installs what is missing for allocators in C.
-pub(crate) fn install_missing(workspace: &Workspace, progress: &Progress) -> Result<()> {
+pub fn install_missing(workspace: &Workspace, progress: &Progress) -> Result<()> {
     progress.quietly(
         "the musl target, and a C compiler for it",
         workspace
@@ -17,7 +17,7 @@ pub(crate) fn install_missing(workspace: &Workspace, progress: &Progress) -> Res
 }
 
 /// Installs what is missing for allocators in C++. They are left out if that fails, which is no reason to stop.
-pub(crate) fn install_cxx(workspace: &Workspace, progress: &Progress) {
+pub fn install_cxx(workspace: &Workspace, progress: &Progress) {
     let cxx = progress.quietly(
         "a C++ compiler for musl",
         workspace.reheap().args(["doctor", "--fix", "c++-objects"]),

@@ -11,19 +11,20 @@ use std::time::{Duration, Instant};
 const LINES_OF_FAILURE: usize = 40;
 
 /// The clock of a task.
-pub(crate) struct Progress {
+pub struct Progress {
     started: Instant,
 }
 
 impl Progress {
-    pub(crate) fn start() -> Progress {
+    /// Begins to count the seconds.
+    pub fn start() -> Progress {
         Progress {
             started: Instant::now(),
         }
     }
 
     /// One line, with the seconds since the start.
-    pub(crate) fn say(&self, what: impl AsRef<str>) {
+    pub fn say(&self, what: impl AsRef<str>) {
         eprintln!(
             "[{:>3} s] {}",
             self.started.elapsed().as_secs(),
@@ -32,7 +33,7 @@ impl Progress {
     }
 
     /// Runs a command with its output shown, after a line that says what it is for.
-    pub(crate) fn step(&self, what: &str, command: &mut Command) -> Result<()> {
+    pub fn step(&self, what: &str, command: &mut Command) -> Result<()> {
         self.say(what);
         let status = command
             .status()
@@ -46,7 +47,7 @@ impl Progress {
 
 impl Progress {
     /// Runs a command and shows one line of what it prints at a time; all that counts of it if it fails.
-    pub(crate) fn quietly(&self, what: &str, command: &mut Command) -> Result<()> {
+    pub fn quietly(&self, what: &str, command: &mut Command) -> Result<()> {
         if !std::io::stderr().is_terminal() {
             self.say(what);
         }
@@ -88,7 +89,7 @@ impl Progress {
 }
 
 /// A command as one would type it.
-pub(crate) fn shown(command: &Command) -> String {
+pub fn shown(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
     format!("`{}`", words.join(" "))

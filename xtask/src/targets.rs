@@ -11,19 +11,16 @@ pub(crate) mod debian;
 pub(crate) mod machine;
 mod static_programs;
 
-use crate::progress::Progress;
-use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, bail};
 use debian::Debian;
 use serde::Deserialize;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use xtask::aarch64::{TARGET, build_for};
+use xtask::progress::Progress;
+use xtask::workspace::Workspace;
 
-pub(crate) const TARGET: &str = "aarch64-unknown-linux-musl";
-/// Rust brings this linker, and for this target all that it links.
-pub(crate) const LINKER: &str = "rust-lld";
-pub(crate) const LINKER_VARIABLE: &str = "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER";
 const GCC: &[&str] = &["aarch64-linux-gnu-gcc"];
 const MUSL: &[&str] = &[
     "python3",
@@ -145,17 +142,17 @@ fn test_memory_functions(workspace: &Workspace, progress: &Progress) -> Result<(
     ];
     progress.step(
         "the memory functions in qemu's user mode",
-        workspace
-            .cargo()
-            .args(["test", "--locked", "--package", "reheap-mem"])
-            .args(["--target", TARGET])
-            .args(tests.iter().flat_map(|test| ["--test", test]))
-            .env(LINKER_VARIABLE, LINKER)
-            .env(
-                "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER",
-                "qemu-aarch64 -cpu max",
-            )
-            .env("REHEAP_TEST_EVERY_OFFSET", "1"),
+        build_for(
+            workspace
+                .cargo()
+                .args(["test", "--locked", "--package", "reheap-mem"]),
+        )
+        .args(tests.iter().flat_map(|test| ["--test", test]))
+        .env(
+            "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER",
+            "qemu-aarch64 -cpu max",
+        )
+        .env("REHEAP_TEST_EVERY_OFFSET", "1"),
     )
 }
 
@@ -180,17 +177,14 @@ struct BuiltTarget {
 fn build(workspace: &Workspace, progress: &Progress) -> Result<Vec<Test>> {
     progress.say("the tests of reheap-profile");
     let mut command = workspace.cargo();
-    command
+    command.args(["test", "--no-run", "--locked", "--package=reheap-profile"]);
+    build_for(&mut command)
         .args([
-            "test",
-            "--no-run",
-            "--locked",
-            "--package",
-            "reheap-profile",
+            "--lib",
+            "--test=inject",
+            "--test=attach",
+            "--message-format=json",
         ])
-        .args(["--lib", "--test", "inject", "--test", "attach"])
-        .args(["--target", TARGET, "--message-format", "json"])
-        .env(LINKER_VARIABLE, LINKER)
         // For the C of dependencies. glibc's headers do for it, but musl lacks what libgcc asks about the processor.
         .env("CC_aarch64_unknown_linux_musl", GCC[0])
         .env("CFLAGS_aarch64_unknown_linux_musl", "-mno-outline-atomics")
@@ -240,7 +234,7 @@ fn compiler_command(compiler: &[&str]) -> Command {
 
 fn compile(command: &mut Command, output: &Path) -> Result<()> {
     command.arg("-o").arg(output);
-    let shown = crate::progress::shown(command);
+    let shown = xtask::progress::shown(command);
     let status = command
         .status()
         .with_context(|| format!("cannot start {shown}"))?;

@@ -21,14 +21,14 @@ mod wheel;
 mod yaml;
 
 use crate::dist;
-use crate::progress::Progress;
-use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, ensure};
 use reheap_allocators::target::Architecture;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
+use xtask::progress::Progress;
+use xtask::workspace::Workspace;
 
 /// What `make test-dist` knows.
 struct TestDist<'a> {

@@ -2,14 +2,13 @@
 //!
 //! To add a check: a function from the workspace or its files to [`Finding`]s, and its call in [`findings`].
 
-use crate::pages;
-use crate::workspace::Workspace;
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use xtask::workspace::Workspace;
 
 /// A file that is longer has more than one subject.
 const LINES_MAX: usize = 800;
@@ -75,7 +74,6 @@ fn findings(workspace: &Workspace) -> Result<Vec<Finding>> {
         findings.extend(check_description(manifest, package.description.as_deref()));
     }
     findings.extend(check_workload_readmes(&files));
-    findings.extend(check_pages(workspace)?);
     Ok(findings)
 }
 
@@ -212,7 +210,7 @@ fn check_workload_readmes(files: &[PathBuf]) -> Vec<Finding> {
         // From the file up: each directory of these two that it lies in is a workload.
         for directory in file.ancestors().skip(1) {
             let parent = directory.parent().unwrap_or(Path::new(""));
-            if [Path::new("workloads"), Path::new("workloads/real")].contains(&parent) {
+            if [Path::new("workloads"), Path::new("lab/workloads")].contains(&parent) {
                 readmes.insert(directory.join("README.md"));
             }
         }
@@ -228,24 +226,6 @@ fn check_workload_readmes(files: &[PathBuf]) -> Vec<Finding> {
         .filter(is_missing)
         .map(finding)
         .collect()
-}
-
-/// Charts, tables and figures are what the raw data gives.
-fn check_pages(workspace: &Workspace) -> Result<Vec<Finding>> {
-    let mut findings = Vec::new();
-    for directory in pages::directories(workspace)? {
-        for page in pages::pages(workspace, &directory)? {
-            if fs::read_to_string(&page.path).ok().as_deref() != Some(&page.text) {
-                let path = page.path.strip_prefix(&workspace.root);
-                findings.push(Finding {
-                    path: path.unwrap_or(&page.path).to_owned(),
-                    line: None,
-                    what: "is not what the raw data gives: cargo xtask pages".to_owned(),
-                });
-            }
-        }
-    }
-    Ok(findings)
 }
 
 #[cfg(test)]
@@ -313,15 +293,15 @@ mod tests {
             "workloads/churn/README.md",
             "workloads/churn/src/main.rs",
             "workloads/json/src/main.rs",
-            "workloads/real/Cargo.toml",
-            "workloads/real/README.md",
-            "workloads/real/tokenize/src/main.rs",
+            "lab/workloads/Cargo.toml",
+            "lab/workloads/README.md",
+            "lab/workloads/tokenize/src/main.rs",
         ];
         let findings = check_workload_readmes(&files.map(PathBuf::from));
         let paths: Vec<&Path> = findings.iter().map(|finding| &*finding.path).collect();
         let missing = [
             "workloads/json/README.md",
-            "workloads/real/tokenize/README.md",
+            "lab/workloads/tokenize/README.md",
         ];
         assert_eq!(paths, missing.map(Path::new));
     }

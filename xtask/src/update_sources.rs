@@ -3,10 +3,10 @@
 //! The two files are not called Cargo.toml and Cargo.lock because Cargo leaves directories with a manifest of their own
 //! out of a published package.
 
-use crate::workspace::Workspace;
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::Path;
+use xtask::workspace::Workspace;
 
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let sources = workspace.root.join("crates/reheap-allocators/sources");

@@ -11,19 +11,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// This workspace.
-pub(crate) struct Workspace {
+pub struct Workspace {
     /// The directory of the workspace's manifest.
-    pub(crate) root: PathBuf,
+    pub root: PathBuf,
     /// Where Cargo builds.
-    pub(crate) target: PathBuf,
-    pub(crate) packages: Vec<Package>,
+    pub target: PathBuf,
+    /// Its packages.
+    pub packages: Vec<Package>,
     /// The build of reheap that is used.
-    pub(crate) build: Build,
+    pub build: Build,
 }
 
 /// A build of reheap.
 #[derive(Clone, Copy)]
-pub(crate) enum Build {
+pub enum Build {
     /// As users have it: for everything that measures reheap itself.
     Release,
     /// Ready in a third of the time, because xtask needs most of its parts too.
@@ -39,10 +40,13 @@ impl Build {
     }
 }
 
+/// A package, as its manifest describes it.
 #[derive(Deserialize)]
-pub(crate) struct Package {
-    pub(crate) description: Option<String>,
-    pub(crate) manifest_path: PathBuf,
+pub struct Package {
+    /// What it is for.
+    pub description: Option<String>,
+    /// The file that says so.
+    pub manifest_path: PathBuf,
 }
 
 #[derive(Deserialize)]
@@ -54,7 +58,7 @@ struct Metadata {
 
 impl Workspace {
     /// The workspace that xtask was started in.
-    pub(crate) fn find() -> Result<Workspace> {
+    pub fn find() -> Result<Workspace> {
         let output = cargo()
             .args(["metadata", "--no-deps", "--format-version", "1"])
             .stderr(Stdio::inherit())
@@ -75,21 +79,21 @@ impl Workspace {
     }
 
     /// Cargo, to be run at the root.
-    pub(crate) fn cargo(&self) -> Command {
+    pub fn cargo(&self) -> Command {
         let mut command = cargo();
         command.current_dir(&self.root);
         command
     }
 
     /// Builds reheap as users have it.
-    pub(crate) fn build_reheap(&self, progress: &Progress) -> Result<()> {
+    pub fn build_reheap(&self, progress: &Progress) -> Result<()> {
         let mut build = self.cargo();
         build.args(["build", "--release", "-p", "reheap"]);
         progress.step("building reheap", &mut build)
     }
 
     /// The text of results, without the places of directories: these mean nothing on another machine.
-    pub(crate) fn without_places(&self, text: &str) -> String {
+    pub fn without_places(&self, text: &str) -> String {
         let text = text.replace(&format!("{}/", self.root.display()), "");
         match env::var("HOME") {
             Ok(home) => text.replace(&format!("{home}/"), "~/"),
@@ -98,7 +102,7 @@ impl Workspace {
     }
 
     /// Writes the raw data of a measurement and what is made from them.
-    pub(crate) fn write_measurement(
+    pub fn write_measurement(
         &self,
         progress: &Progress,
         directory: &Path,
@@ -118,14 +122,14 @@ impl Workspace {
     }
 
     /// The program `cargo-reheap`, called as Cargo would for `cargo reheap`.
-    pub(crate) fn cargo_reheap(&self) -> Command {
+    pub fn cargo_reheap(&self) -> Command {
         let mut command = self.program("cargo-reheap");
         command.current_dir(&self.root).arg("reheap");
         command
     }
 
     /// The program `reheap`.
-    pub(crate) fn reheap(&self) -> Command {
+    pub fn reheap(&self) -> Command {
         self.program("reheap")
     }
 }
@@ -136,7 +140,7 @@ fn cargo() -> Command {
 }
 
 /// The target of static executables for this machine.
-pub(crate) fn musl_target() -> Result<Target> {
+pub fn musl_target() -> Result<Target> {
     format!("{}-unknown-linux-musl", env::consts::ARCH)
         .parse()
         .context("cannot build static executables here")

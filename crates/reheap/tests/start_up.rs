@@ -1,5 +1,5 @@
 //! What the allocator and the memory functions add to the start of a small static program: counts, and no times, which
-//! `cargo xtask measure-start` measures.
+//! `cargo lab measure-start` measures.
 #![cfg(target_arch = "x86_64")]
 
 mod common;

@@ -8,8 +8,8 @@
 //! `#[global_allocator]`: reheap is compared with that.
 //!
 //! To add a workload: a crate `workloads/<name>` with a `main` that calls [`run`], a README line that says what it
-//! stresses, and the two features handed on. One with many dependencies goes to `workloads/real/`. Then `make bench`
-//! has to know it: `xtask/src/programs.rs`.
+//! stresses, and the two features handed on. One with many dependencies goes to `lab/workloads/`. Then `make bench`
+//! has to know it: `lab/src/programs.rs`.
 
 mod arguments;
 mod digest;

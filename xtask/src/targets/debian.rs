@@ -106,7 +106,7 @@ fn dependency(shown: &str) -> Option<&str> {
 }
 
 fn finish(command: &mut Command) -> Result<String> {
-    let shown = crate::progress::shown(command);
+    let shown = xtask::progress::shown(command);
     let output = command
         .stderr(Stdio::inherit())
         .output()

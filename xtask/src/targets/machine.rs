@@ -3,11 +3,11 @@
 
 use super::GCC;
 use super::debian::Debian;
-use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use xtask::workspace::Workspace;
 
 /// Where a dynamic program's libc is here, and in the machine.
 const LIBRARIES: &str = "/usr/aarch64-linux-gnu/lib";

@@ -2,14 +2,14 @@
 //!
 //! `make test` does it for one target and the default allocator.
 
-use crate::progress::{Progress, shown};
-use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, bail, ensure};
 use reheap_allocators::catalogue::{Allocator, CATALOGUE};
 use reheap_allocators::target::{Architecture, Libc, Target};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use xtask::progress::{Progress, shown};
+use xtask::workspace::Workspace;
 
 const MANIFEST: &str =
     "[package]\nname = \"program\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n";

@@ -1,8 +1,8 @@
 //! What a command did, and what it should have done.
 
-use crate::progress::shown;
 use anyhow::{Context as _, Result, ensure};
 use std::process::{Command, Stdio};
+use xtask::progress::shown;
 
 /// How a command ended, and what it printed.
 pub(super) struct Outcome {

@@ -3,7 +3,7 @@
 //! Linked statically with musl, the program has both. It calls `mark` before and after each call of a function, and at
 //! last prints the address of `mark`, and one row of CSV for each call. Whoever has the addresses of all instructions can
 //! count those between two marks. The first call is of a function that does nothing: it tells what the calling costs.
-//! `cargo xtask count-memory` does all of that.
+//! `cargo lab count-memory` does all of that.
 #![allow(
     unsafe_code,
     reason = "calling foreign functions; `Blocks` makes calls that stay within its memory"

@@ -1,6 +1,6 @@
 //! What `reheap attack` showed when reheap was made, for those who have no minute to attack.
 //!
-//! `cargo xtask attacks` writes the file, from the same runs as the matrix in the documentation.
+//! `cargo lab attacks` writes the file, from the same runs as the matrix in the documentation.
 
 use reheap_bench::recommend::Withstood;
 use reheap_report::attacks::{Outcome, Summary};
@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn the_measured_attacks_are_those_that_there_are() {
         let names: Vec<&str> = ATTACKS.iter().map(|row| row.0).collect();
-        assert_eq!(MEASURED.attacks, names, "run `cargo xtask attacks` again");
+        assert_eq!(MEASURED.attacks, names, "run `cargo lab attacks` again");
         for (name, column) in &MEASURED.variants {
             let count = column
                 .outcomes

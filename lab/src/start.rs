@@ -1,0 +1,214 @@
+//! `cargo lab measure-start`: what the start of a program costs with each allocator, as raw data and table.
+//!
+//! The program makes one block and prints one line. Rounds go over all variants, so that a neighbour on the machine slows
+//! down all of them. A small C program starts the others: the kernel's work for a fork grows with the process that forks.
+
+use crate::table::Table;
+use anyhow::{Context, Result, ensure};
+use reheap_allocators::catalogue::CATALOGUE;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use xtask::machine::{Machine, today};
+use xtask::progress::Progress;
+use xtask::workspace::{Build, Workspace};
+
+/// The raw data, and the table that is made from them.
+pub(crate) const RAW: &str = "start.json";
+pub(crate) const PAGE: &str = "start.md";
+/// Of the tests, which count with the same programs.
+const PROGRAMS: &str = "crates/reheap/tests/programs";
+const ROUNDS: usize = 7;
+const STARTS_PER_ROUND: usize = 300;
+/// The allocator that others are compared with.
+const BASELINE: &str = "stock";
+const GLIBC: &str = "glibc, dynamic";
+
+#[derive(Serialize, Deserialize)]
+struct Results {
+    machine: String,
+    date: String,
+    starts_per_round: usize,
+    variants: Vec<Variant>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Variant {
+    name: String,
+    counts: Counts,
+    /// For each round, on average over its starts: from fork to end, and of a processor.
+    nanoseconds_per_start: Vec<[u64; 2]>,
+}
+
+/// As `starts count` prints them.
+#[derive(Serialize, Deserialize)]
+struct Counts {
+    system_calls: u64,
+    cpuids: u64,
+    page_faults: u64,
+    resident_kib: u64,
+    anonymous_kib: u64,
+}
+
+/// Measures, and writes both files.
+pub(crate) fn run(mut workspace: Workspace, directory: &Path) -> Result<()> {
+    workspace.build = Build::Debug; // what it links is the same
+    let progress = Progress::start();
+    let mut build = workspace.cargo();
+    progress.step("building reheap", build.args(["build", "-p", "reheap"]))?;
+    let machine = Machine::describe()?.to_string();
+    let place = workspace.target.join("start");
+    fs::create_dir_all(&place).context("cannot make a directory to work in")?;
+    let starts = place.join("starts");
+    let mut cc = Command::new("cc");
+    compile(
+        &workspace,
+        &progress,
+        cc.arg("-static"),
+        "starts.c",
+        &starts,
+    )?;
+    let mut variants = Vec::new();
+    for (name, executable) in executables(&workspace, &progress, &place)? {
+        let counted = output(Command::new(&starts).arg("count").arg(&executable))?;
+        let counts = serde_json::from_str(&counted).context("cannot understand the counts")?;
+        let variant = Variant {
+            name,
+            counts,
+            nanoseconds_per_start: Vec::new(),
+        };
+        variants.push((variant, executable));
+    }
+    for round in 1..=ROUNDS {
+        progress.say(format!("round {round} of {ROUNDS}"));
+        for (variant, executable) in &mut variants {
+            let count = STARTS_PER_ROUND.to_string();
+            let mut command = Command::new(&starts);
+            let time = output(command.args(["time", &count]).arg(executable))?;
+            let time = serde_json::from_str(&time).context("cannot understand the time")?;
+            variant.nanoseconds_per_start.push(time);
+        }
+    }
+    let results = Results {
+        machine,
+        date: today(),
+        starts_per_round: STARTS_PER_ROUND,
+        variants: variants.into_iter().map(|(variant, _)| variant).collect(),
+    };
+    let mut raw = serde_json::to_string_pretty(&results)?;
+    raw.push('\n');
+    let files = [(PAGE, page(&raw)?), (RAW, raw)];
+    workspace.write_measurement(&progress, directory, &files)
+}
+
+/// The program with every allocator of the catalogue in musl, and with glibc.
+fn executables(
+    workspace: &Workspace,
+    progress: &Progress,
+    place: &Path,
+) -> Result<Vec<(String, PathBuf)>> {
+    let mut executables = Vec::new();
+    for allocator in CATALOGUE.iter().map(|allocator| allocator.name) {
+        let executable = place.join(allocator);
+        let mut cc = workspace.reheap();
+        cc.args(["cc", "-a", allocator]);
+        compile(workspace, progress, &mut cc, "hello.c", &executable)?;
+        executables.push((allocator.to_owned(), executable));
+    }
+    let executable = place.join("glibc");
+    compile(
+        workspace,
+        progress,
+        &mut Command::new("cc"),
+        "hello.c",
+        &executable,
+    )?;
+    executables.push((GLIBC.to_owned(), executable));
+    executables.sort_by_key(|(name, _)| name != BASELINE);
+    Ok(executables)
+}
+
+fn compile(
+    workspace: &Workspace,
+    progress: &Progress,
+    compiler: &mut Command,
+    source: &str,
+    executable: &Path,
+) -> Result<()> {
+    let source = workspace.root.join(PROGRAMS).join(source);
+    let command = compiler.arg("-O2").arg(source).arg("-o").arg(executable);
+    progress.quietly(&format!("linking {}", executable.display()), command)
+}
+
+fn output(command: &mut Command) -> Result<String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command
+        .output()
+        .with_context(|| format!("cannot start `{program}`"))?;
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "`{program}` failed: {stderr}");
+    String::from_utf8(output.stdout).context("the output is not UTF-8")
+}
+
+/// The table of these raw data.
+pub(crate) fn page(raw: &str) -> Result<String> {
+    let results: Results = serde_json::from_str(raw).context("cannot understand the raw data")?;
+    let mut table = Table::new([
+        "allocator",
+        "ms per start",
+        "rounds",
+        "CPU ms",
+        "system calls",
+        "CPUIDs",
+        "page faults",
+        "resident KiB",
+        "own KiB",
+    ]);
+    for variant in &results.variants {
+        let [wall, cpu] = [0, 1].map(|which| sorted(variant, which));
+        let (Some(&least), Some(&most)) = (wall.first(), wall.last()) else {
+            continue;
+        };
+        let counts = &variant.counts;
+        table.row([
+            match variant.name.as_str() {
+                BASELINE => "musl's own (`stock`)".to_owned(),
+                name => name.to_owned(),
+            },
+            milliseconds(wall[wall.len() / 2]),
+            format!("{} to {}", milliseconds(least), milliseconds(most)),
+            milliseconds(cpu[cpu.len() / 2]),
+            counts.system_calls.to_string(),
+            counts.cpuids.to_string(),
+            counts.page_faults.to_string(),
+            counts.resident_kib.to_string(),
+            counts.anonymous_kib.to_string(),
+        ]);
+    }
+    let Results {
+        machine,
+        date,
+        starts_per_round,
+        ..
+    } = &results;
+    Ok(format!(
+        "# What a start costs\n\n{machine}.\nMade by `cargo lab measure-start` on {date}; raw data in [{RAW}]({RAW}).\n\n\
+         A C program makes one block, prints one line and ends. All but the last one are static executables with musl. The \
+         time is from\nfork to end: the median of the rounds, and the least and the most of them; each is the mean of \
+         {starts_per_round} starts. The processor\ntime leaves out what other programs on the machine took. In a virtual \
+         machine each CPUID traps. Of the resident memory, \"own\" is\nwhat is not the program's file.\n\n{}",
+        table.render()
+    ))
+}
+
+fn sorted(variant: &Variant, which: usize) -> Vec<u64> {
+    let rounds = variant.nanoseconds_per_start.iter();
+    let mut times: Vec<u64> = rounds.map(|round| round[which]).collect();
+    times.sort_unstable();
+    times
+}
+
+fn milliseconds(nanoseconds: u64) -> String {
+    format!("{:.3}", nanoseconds as f64 / 1e6)
+}

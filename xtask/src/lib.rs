@@ -1,0 +1,12 @@
+//! What `xtask` and `lab` share: where things are, what is being done, and on which machine.
+#![allow(
+    clippy::print_stderr,
+    clippy::missing_errors_doc,
+    reason = "both are programs that say what they do, and an error ends them"
+)]
+
+pub mod aarch64;
+pub mod machine;
+pub mod prerequisites;
+pub mod progress;
+pub mod workspace;
