@@ -68,8 +68,9 @@ impl Condition {
 
     /// From a key of Cargo's table `target`: a triple, or `cfg(…)`.
     pub fn of_target_key(key: &str) -> Self {
-        let inside = key.trim().strip_prefix("cfg");
-        let inside = inside
+        let inside = key
+            .trim()
+            .strip_prefix("cfg")
             .map(str::trim)
             .and_then(|rest| rest.strip_prefix('('));
         match inside.and_then(|rest| rest.strip_suffix(')')) {
@@ -186,8 +187,12 @@ fn parts_of_all(text: &str) -> Option<Vec<String>> {
 
 /// The arguments of a call, if the text is that and nothing else.
 fn arguments<'a>(text: &'a str, name: &str) -> Option<Vec<&'a str>> {
-    let inside = text.trim().strip_prefix(name)?.trim_start();
-    let inside = inside.strip_prefix('(')?.strip_suffix(')')?;
+    let inside = text
+        .trim()
+        .strip_prefix(name)?
+        .trim_start()
+        .strip_prefix('(')?
+        .strip_suffix(')')?;
     let (mut depth, mut is_quoted, mut start) = (0_usize, false, 0);
     let mut parts = Vec::new();
     for (at, character) in inside.char_indices() {

@@ -66,8 +66,11 @@ impl<'a> Linked<'a> {
         linked.add(&mut search, package, target, &[]);
         let mut seen = BTreeSet::new();
         linked.parts.retain(|part| {
-            let chain = part.chain.iter();
-            let chain: Vec<&str> = chain.map(|step| step.to.name.as_str()).collect();
+            let chain: Vec<&str> = part
+                .chain
+                .iter()
+                .map(|step| step.to.name.as_str())
+                .collect();
             seen.insert((part.allocator.path.clone(), part.allocator.line, chain))
         });
         linked
@@ -122,16 +125,24 @@ impl<'a> Linked<'a> {
     pub(crate) fn worlds_with(&self, conditions: &[Condition], keys: &[String]) -> Worlds {
         let more = conditions;
         let steps = || self.parts.iter().flat_map(|part| &part.chain);
-        let required = self.target.required_features.iter().cloned();
-        let required: Vec<Condition> = required.map(Condition::Feature).collect();
+        let required: Vec<Condition> = self
+            .target
+            .required_features
+            .iter()
+            .cloned()
+            .map(Condition::Feature)
+            .collect();
         let conditions = self.parts.iter().map(|part| &part.allocator.condition);
         let of_steps = steps().map(|step| &step.by.condition);
         let refused = self
             .parts
             .iter()
             .flat_map(|part| &part.target.sources.refused);
-        let keys = steps().map(|step| &step.by.key).chain(keys);
-        let keys: BTreeSet<String> = keys.cloned().collect();
+        let keys: BTreeSet<String> = steps()
+            .map(|step| &step.by.key)
+            .chain(keys)
+            .cloned()
+            .collect();
         let conditions = conditions.chain(of_steps).chain(refused);
         Worlds::of(
             conditions.chain(&required).chain(more),

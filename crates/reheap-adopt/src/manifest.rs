@@ -90,8 +90,10 @@ impl Dependency {
 
     /// The names of the features that it gets, with `default` if that is on.
     pub fn feature_names(&self, active: &Active) -> BTreeSet<String> {
-        let asked = active.of_dependencies.iter();
-        let asked = asked.filter(|(key, _)| *key == self.key);
+        let asked = active
+            .of_dependencies
+            .iter()
+            .filter(|(key, _)| *key == self.key);
         let default = self.has_default_features.then(|| "default".to_owned());
         let own = self.features.iter().cloned();
         own.chain(default)
@@ -202,8 +204,9 @@ fn dependency(
     let own = item.as_table_like();
     let field = |name: &str| own.and_then(|table| table.get(name));
     let is_shared = field("workspace").and_then(Item::as_bool) == Some(true);
-    let shared = workspace.filter(|_| is_shared);
-    let shared = shared.and_then(|workspace| workspace.shared(key));
+    let shared = workspace
+        .filter(|_| is_shared)
+        .and_then(|workspace| workspace.shared(key));
     let of_shared = |name: &str| shared.and_then(Item::as_table_like)?.get(name);
     let text = |name: &str| {
         let value = field(name).or_else(|| of_shared(name));

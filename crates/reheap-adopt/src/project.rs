@@ -160,8 +160,12 @@ impl Project {
         &'a self,
         package: &'a Package,
     ) -> impl Iterator<Item = (&'a Dependency, &'a Package)> {
-        let below = self.below.get_or_init(|| self.all_below());
-        let below = below.get(&package.name).into_iter().flatten();
+        let below = self
+            .below
+            .get_or_init(|| self.all_below())
+            .get(&package.name)
+            .into_iter()
+            .flatten();
         below.map(|brought| {
             let dependency = &package.manifest.dependencies[brought.dependency];
             (dependency, &self.packages[brought.member])

@@ -148,10 +148,10 @@ impl Kind {
             }
             _ => {}
         }
-        let is_script = [".sh", ".bash", ".mk", ".just"].iter();
-        let mut is_script = is_script.map(|end| name.ends_with(end));
-        let is_among_scripts = ["ci", "scripts", "script", ".github", ".ci", "docker"];
-        let is_among_scripts = is_among_scripts
+        let mut is_script = [".sh", ".bash", ".mk", ".just"]
+            .iter()
+            .map(|end| name.ends_with(end));
+        let is_among_scripts = ["ci", "scripts", "script", ".github", ".ci", "docker"]
             .iter()
             .any(|name| directory.split('/').any(|part| part == *name));
         if is_script.any(|is_so| is_so) || is_among_scripts && !name.contains('.') {

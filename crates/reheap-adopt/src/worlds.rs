@@ -274,8 +274,10 @@ fn distinct_features(
     dependencies: &BTreeSet<String>,
 ) -> Vec<Chosen> {
     let matters = |active: &Active| {
-        let of_dependencies = active.of_dependencies.iter();
-        let of_dependencies = of_dependencies.filter(|(key, _)| dependencies.contains(key));
+        let of_dependencies = active
+            .of_dependencies
+            .iter()
+            .filter(|(key, _)| dependencies.contains(key));
         (
             common(&active.features, &atoms.features),
             common(&active.dependencies, dependencies),
@@ -314,8 +316,10 @@ fn common(some: &BTreeSet<String>, others: &BTreeSet<String>) -> Vec<String> {
 fn subsets(all: &[String]) -> Vec<Vec<String>> {
     if all.len() <= ALL_SETS_MAX {
         let sets = (0..1_usize << all.len()).map(|bits| {
-            let chosen = all.iter().enumerate();
-            let chosen = chosen.filter(|(index, _)| bits >> index & 1 == 1);
+            let chosen = all
+                .iter()
+                .enumerate()
+                .filter(|(index, _)| bits >> index & 1 == 1);
             chosen.map(|(_, name)| name.clone()).collect()
         });
         return sets.collect();

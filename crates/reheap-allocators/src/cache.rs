@@ -207,8 +207,7 @@ impl Cache {
     ) -> Result<PathBuf, E> {
         self.whole_entry(kind, name, has_all, |unfinished| {
             make(unfinished)?;
-            let list = list(unfinished, unfinished);
-            let list = list.map_err(CacheError::new("list", unfinished))?;
+            let list = list(unfinished, unfinished).map_err(CacheError::new("list", unfinished))?;
             let path = unfinished.join(CONTENTS);
             Ok(fs::write(&path, list).map_err(CacheError::new("write", &path))?)
         })

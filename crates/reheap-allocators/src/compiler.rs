@@ -297,8 +297,11 @@ impl Search {
     fn places_of(&self, name: &Path) -> impl Iterator<Item = PathBuf> {
         let is_path = name.components().count() > 1 || name.is_absolute();
         let file = is_path.then(|| std::path::absolute(name).ok()).flatten();
-        let directories = self.variable("PATH").filter(|_| !is_path);
-        let directories = directories.into_iter().flat_map(std::env::split_paths);
+        let directories = self
+            .variable("PATH")
+            .filter(|_| !is_path)
+            .into_iter()
+            .flat_map(std::env::split_paths);
         file.into_iter()
             .chain(directories.map(move |directory| directory.join(name)))
     }

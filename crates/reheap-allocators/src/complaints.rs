@@ -280,8 +280,10 @@ fn thread_in_front_of(rest: &[u8]) -> usize {
     let Some(number) = rest.strip_prefix(b"thread 0x") else {
         return 0;
     };
-    let digits = number.iter().take_while(|byte| byte.is_ascii_hexdigit());
-    let digits = digits.count();
+    let digits = number
+        .iter()
+        .take_while(|byte| byte.is_ascii_hexdigit())
+        .count();
     if number[digits..].starts_with(b": ") {
         rest.len() - number.len() + digits + 2
     } else {

@@ -48,9 +48,8 @@ pub(crate) fn libraries(own: Architecture, root: &Path) -> Foreign {
 /// in `lib` leads there.
 fn is_in_lib(linker: &str, root: &Path) -> bool {
     let lib = root.join(AMBIGUOUS);
-    let directory = fs::canonicalize(lib.join(linker)).ok();
-    let directory = directory.as_deref().and_then(Path::parent);
-    directory.is_some_and(|directory| fs::canonicalize(&lib).is_ok_and(|lib| lib == directory))
+    let resolved = (fs::canonicalize(lib.join(linker)), fs::canonicalize(&lib));
+    matches!(resolved, (Ok(linker), Ok(lib)) if linker.parent() == Some(&lib))
 }
 
 #[cfg(test)]
@@ -67,8 +66,8 @@ mod tests {
 
     #[test]
     fn lib_is_for_32_bit_programs_where_their_dynamic_linker_is_in_it() {
-        let root = tempfile::tempdir().unwrap();
-        let root = root.path();
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
         assert!(!names(root).contains(&"lib"), "no 32-bit programs");
         for directory in ["usr/lib", "usr/lib32"] {
             fs::create_dir_all(root.join(directory)).unwrap();

@@ -286,8 +286,10 @@ impl Prebuilt {
                 _ => ManifestFault::Unreadable(error),
             })
             .and_then(|bytes| {
-                let checked = [directory, &path].map(|file| trust.check_one(file));
-                let checked: Result<Vec<()>, _> = checked.into_iter().collect();
+                let checked: Result<Vec<()>, _> = [directory, &path]
+                    .map(|file| trust.check_one(file))
+                    .into_iter()
+                    .collect();
                 checked.map_err(ManifestFault::Distrusted)?;
                 Manifest::parse(&bytes)
             })

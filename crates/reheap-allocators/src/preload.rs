@@ -209,8 +209,9 @@ pub fn find_built(
 pub(crate) fn find(prefix: &str, file_name: &str, cache: &Cache) -> Option<PathBuf> {
     let preloads = cache.root().join("preloads");
     let entries = fs::read_dir(&preloads).ok()?;
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let names = names.filter(|name| name.starts_with(prefix));
+    let names = entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| name.starts_with(prefix));
     let libraries = names.map(|name| preloads.join(name).join(file_name));
     let found = libraries.filter(|library| is_whole(library)).max();
     found

@@ -268,8 +268,11 @@ impl Accounts {
         let group_and_members = |line: &str| {
             let mut fields = line.split(':');
             let group = fields.nth(2)?.parse().ok()?;
-            let members = fields.next().unwrap_or_default().split(',');
-            let members = members.map(|name| name.trim().to_owned());
+            let members = fields
+                .next()
+                .unwrap_or_default()
+                .split(',')
+                .map(|name| name.trim().to_owned());
             Some((group, members.filter(|name| !name.is_empty()).collect()))
         };
         Self {
@@ -359,8 +362,10 @@ pub fn unmapped_user() -> Option<u32> {
 /// (user_namespaces(7)).
 fn unmapped(kind: &str) -> Option<u32> {
     let read = |path: String| fs::read_to_string(path).ok();
-    let number = read(format!("/proc/sys/kernel/overflow{kind}"))?;
-    let number = number.trim().parse().ok()?;
+    let number = read(format!("/proc/sys/kernel/overflow{kind}"))?
+        .trim()
+        .parse()
+        .ok()?;
     let map = read(format!("/proc/self/{kind}_map"))?;
     (!maps(&map, number)).then_some(number)
 }

@@ -182,8 +182,9 @@ pub(crate) fn entry_name(
         _ => "",
     };
     let ingredients = ingredients(recipe, kind);
-    let environment = environment_for(target);
-    let environment = environment.iter().flat_map(|(name, value)| [*name, *value]);
+    let environment = environment_for(target)
+        .into_iter()
+        .flat_map(|(name, value)| [name, value]);
     let parts = [&ingredients, &toolchain.cc.identity, cxx].into_iter();
     let key = hash(parts.chain(environment).map(str::as_bytes));
     format!("{}{}", entry_prefix(allocator, target, kind), &key[..16])

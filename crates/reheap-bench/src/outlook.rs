@@ -210,8 +210,9 @@ impl ExpectedEnd {
             let left = settings.budget().saturating_sub(elapsed);
             let fit = rounds + (left.as_secs_f64() / seconds) as usize;
             // An interval's width falls with the root of the number of rounds.
-            let precise = width.map(|width| rounds as f64 * (width / settings.precision).powi(2));
-            let precise = precise.map_or(usize::MAX, |rounds| rounds as usize);
+            let precise = width
+                .map(|width| rounds as f64 * (width / settings.precision).powi(2))
+                .map_or(usize::MAX, |rounds| rounds as usize);
             fit.min(precise.max(ROUNDS_BEFORE_PRECISE))
         });
         let left = at_the_end.saturating_sub(rounds) as f64 * seconds;

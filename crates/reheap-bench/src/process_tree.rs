@@ -82,8 +82,11 @@ fn descendants_by_parent(root: Pid) -> Vec<Pid> {
     let mut found = Vec::new();
     let mut parents = vec![root];
     while let Some(parent) = parents.pop() {
-        let children = pairs.iter().filter(|pair| pair.1 == parent);
-        let children: Vec<Pid> = children.map(|pair| pair.0).collect();
+        let children: Vec<Pid> = pairs
+            .iter()
+            .filter(|pair| pair.1 == parent)
+            .map(|pair| pair.0)
+            .collect();
         found.extend(&children);
         parents.extend(children);
     }

@@ -316,8 +316,13 @@ mod tests {
             run.cost.wall_seconds = if round % 2 == 0 { 0.8 } else { 1.25 };
         }
         let said = verdict(&noisy, Goal::Security).1.sentence(&noisy);
-        let range = said.split("wall time undecided after 12 rounds (between ");
-        let range = range.last().unwrap().split_once(')').unwrap().0;
+        let range = said
+            .split("wall time undecided after 12 rounds (between ")
+            .last()
+            .unwrap()
+            .split_once(')')
+            .unwrap()
+            .0;
         let (low, high) = range.split_once(" and ").unwrap();
         assert!(
             low.ends_with(" % less") && high.ends_with(" % more"),

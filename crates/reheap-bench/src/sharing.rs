@@ -43,8 +43,11 @@ fn explained(run: &Run) -> f64 {
 /// None if nothing shows that the machine was shared. A command on several threads takes more CPU time than wall time,
 /// so nothing is known of it.
 pub(crate) fn sharing(benchmark: &Benchmark, failures: &[Failures]) -> Option<Sharing> {
-    let baselines = benchmark.variants.iter().zip(failures);
-    let baselines = baselines.filter(|(variant, _)| variant.role != Role::Candidate);
+    let baselines = benchmark
+        .variants
+        .iter()
+        .zip(failures)
+        .filter(|(variant, _)| variant.role != Role::Candidate);
     let runs: Vec<&Run> = baselines
         .flat_map(|(variant, failures)| {
             let runs = variant.runs.iter();

@@ -164,8 +164,9 @@ impl fmt::Display for Instead {
 pub fn nearest<'a>(name: &str, metrics: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let alike = |candidate: &str| strsim::jaro_winkler(&name.to_lowercase(), candidate);
     let costs = NAMES.into_iter().chain(metrics);
-    let alike = costs.map(|candidate| (alike(candidate), candidate));
-    let alike = alike.filter(|(likeness, _)| *likeness > 0.8);
+    let alike = costs
+        .map(|candidate| (alike(candidate), candidate))
+        .filter(|(likeness, _)| *likeness > 0.8);
     alike
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, candidate)| candidate)

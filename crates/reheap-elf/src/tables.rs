@@ -301,8 +301,10 @@ impl<'a> Tables<'a> {
         let mut loaded = Vec::new();
         while let Some(segment) = segments.next()? {
             if segment.kind == elf::PT_LOAD && segment.file_bytes > 0 {
-                let range = self.view.range(segment.offset, segment.file_bytes);
-                let range = range.ok_or(ElfError::Truncated { part: "segment" })?;
+                let range = self
+                    .view
+                    .range(segment.offset, segment.file_bytes)
+                    .ok_or(ElfError::Truncated { part: "segment" })?;
                 loaded.push((segment.address, range));
             }
             if loaded.len() > SEGMENTS_MAX {
@@ -348,8 +350,9 @@ impl<'a> Tables<'a> {
     /// One section's header.
     pub(crate) fn section_at(&self, index: u64) -> Result<Option<Section>, ReadError> {
         let size = self.section_bytes() as u64;
-        let place = index.checked_mul(size);
-        let place = place.and_then(|distance| self.section_headers.start.checked_add(distance));
+        let place = index
+            .checked_mul(size)
+            .and_then(|distance| self.section_headers.start.checked_add(distance));
         match place.filter(|place| *place < self.section_headers.end) {
             Some(place) => Ok(Some(self.section(&self.view.bytes(place..place + size)?))),
             None => Ok(None),
@@ -381,8 +384,10 @@ impl<'a> Tables<'a> {
                 Some(_) => {}
             }
         };
-        let range = self.view.range(segment.offset, segment.file_bytes);
-        let range = range.ok_or_else(|| damaged("dynamic section"))?;
+        let range = self
+            .view
+            .range(segment.offset, segment.file_bytes)
+            .ok_or_else(|| damaged("dynamic section"))?;
         let mut entries = self.view.entries(range, 2 * self.format.word_bytes());
         let mut dynamic = Dynamic::default();
         while let Some(entry) = entries.next()? {

@@ -55,7 +55,9 @@ const fn target(name: &'static str, run: fn(&[u8]), mutations: u64) -> Target {
 /// # Panics
 /// If there is none, or if it finds something.
 pub fn run(name: &str, bytes: &[u8]) {
-    let target = TARGETS.iter().find(|target| target.name == name);
-    let target = target.unwrap_or_else(|| panic!("no fuzz target is called `{name}`"));
+    let target = TARGETS
+        .iter()
+        .find(|target| target.name == name)
+        .unwrap_or_else(|| panic!("no fuzz target is called `{name}`"));
     (target.run)(bytes);
 }

@@ -298,8 +298,11 @@ impl Workshop {
     /// Where the functions of a program are when its code is mapped for the target `stacks`.
     fn code_addresses(&self, program: &str) -> Vec<u8> {
         let mut nm = Command::new("nm");
-        let listed = nm.arg(self.path().join(program)).output();
-        let listed = listed.expect("it belongs to the compiler").stdout;
+        let listed = nm
+            .arg(self.path().join(program))
+            .output()
+            .expect("it belongs to the compiler")
+            .stdout;
         let listed = String::from_utf8_lossy(&listed);
         let addresses = listed.lines().filter_map(|line| {
             let (address, kind) = line.split_once(' ')?;
@@ -388,8 +391,9 @@ fn manifest() -> String {
 fn chunks_of_a_trace() -> Vec<u8> {
     let mut writer = Writer::new(Vec::new()).expect("memory can be written");
     let process = Process::default();
-    let stream = writer.begin_process(&process);
-    let stream = stream.expect("memory can be written");
+    let stream = writer
+        .begin_process(&process)
+        .expect("memory can be written");
     let event = |time: u64, function: Function, block| RawEvent {
         nanoseconds: time * 1000,
         block,

@@ -153,8 +153,11 @@ impl Checked {
         self.image.layers.pop();
         self.image.configuration = Blob::of_bytes(record.configuration.clone().into_bytes());
         self.settings = self.image.settings()?;
-        let named = self.settings["rootfs"]["diff_ids"].as_array();
-        let named = named.into_iter().flatten().filter_map(Value::as_str);
+        let named = self.settings["rootfs"]["diff_ids"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str);
         if !named.eq(self.diff_ids.iter().map(AsRef::as_ref)) {
             return Err(ReadError::Damaged {
                 what: "record of reheap",
@@ -231,12 +234,16 @@ impl Checked {
         };
         let mut changed: Value = read::json(&old.blob.bytes()?, "manifest")?;
         let configuration = &sealed.configuration;
-        let named = changed.get_mut("config").and_then(Value::as_object_mut);
-        let named = named.ok_or_else(|| damaged("manifest", "it names no configuration"))?;
+        let named = changed
+            .get_mut("config")
+            .and_then(Value::as_object_mut)
+            .ok_or_else(|| damaged("manifest", "it names no configuration"))?;
         named.insert("digest".to_owned(), configuration.digest().as_ref().into());
         named.insert("size".to_owned(), configuration.size_bytes().into());
-        let list = changed.get_mut("layers").and_then(Value::as_array_mut);
-        let list = list.ok_or_else(|| damaged("manifest", "it has no list of layers"))?;
+        let list = changed
+            .get_mut("layers")
+            .and_then(Value::as_array_mut)
+            .ok_or_else(|| damaged("manifest", "it has no list of layers"))?;
         for (media_type, blob) in &sealed.layers[self.layers.len()..] {
             list.push(sealed::descriptor(media_type.as_ref(), blob));
         }
@@ -319,8 +326,9 @@ impl Record {
 
 /// The settings of a configuration, which may have none yet.
 pub(crate) fn config_of(settings: &mut Value) -> Result<&mut Value, ReadError> {
-    let object = settings.as_object_mut();
-    let object = object.ok_or_else(|| damaged("configuration", "it is no object"))?;
+    let object = settings
+        .as_object_mut()
+        .ok_or_else(|| damaged("configuration", "it is no object"))?;
     let config = object.entry("config").or_insert(Value::Null);
     if config.is_null() {
         *config = value!({});
@@ -345,8 +353,9 @@ pub(crate) fn set_variables(
         lines.retain(|line| !is_it(line));
         lines.insert(place, line);
     }
-    let config = config.as_object_mut();
-    let config = config.ok_or_else(|| damaged("configuration", "its `config` is no object"))?;
+    let config = config
+        .as_object_mut()
+        .ok_or_else(|| damaged("configuration", "its `config` is no object"))?;
     config.insert("Env".to_owned(), value!(lines));
     Ok(())
 }
@@ -358,9 +367,10 @@ pub(crate) fn append_layer(
     command: &str,
 ) -> Result<(), ReadError> {
     let created = settings["created"].clone();
-    let diff_ids = settings.pointer_mut("/rootfs/diff_ids");
-    let diff_ids = diff_ids.and_then(Value::as_array_mut);
-    let diff_ids = diff_ids.ok_or_else(|| damaged("configuration", "it has no diff_ids"))?;
+    let diff_ids = settings
+        .pointer_mut("/rootfs/diff_ids")
+        .and_then(Value::as_array_mut)
+        .ok_or_else(|| damaged("configuration", "it has no diff_ids"))?;
     diff_ids.push(layer.diff_id.as_ref().into());
     // A history is for all layers or for none.
     if let Some(history) = settings.get_mut("history").and_then(Value::as_array_mut) {
@@ -406,8 +416,9 @@ pub(crate) fn extend(
 /// For an image that had none: `docker save` of any version does not keep it.
 fn new_manifest(configuration: &Blob, layers: &[(MediaType, Blob)]) -> Manifest {
     let media_type = MediaType::ImageManifest.to_string();
-    let layers = layers.iter();
-    let layers = layers.map(|(kind, blob)| sealed::descriptor(kind.as_ref(), blob));
+    let layers = layers
+        .iter()
+        .map(|(kind, blob)| sealed::descriptor(kind.as_ref(), blob));
     let manifest = value!({
         "schemaVersion": 2,
         "mediaType": media_type,

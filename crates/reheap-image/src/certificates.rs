@@ -85,8 +85,9 @@ impl Certificates {
 
     /// Each as DER.
     pub(crate) fn ders(&self) -> Result<Vec<Vec<u8>>, ImageError> {
-        let found = CertificateDer::pem_slice_iter(&self.pem);
-        let found: Result<Vec<_>, _> = found.map(|der| der.map(|der| der.to_vec())).collect();
+        let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&self.pem)
+            .map(|der| der.map(|der| der.to_vec()))
+            .collect();
         found.map_err(|error| ImageError::NoCertificates {
             path: self.from.clone().unwrap_or_default(),
             reason: error.to_string(),

@@ -144,8 +144,9 @@ fn replaceable(directory: &Path) -> Result<(), &'static str> {
     if !directory.join("oci-layout").is_file() {
         return Err("the directory is there already, and it is not an OCI image layout");
     }
-    let index = fs::read(directory.join("index.json")).ok();
-    let index: Option<Value> = index.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let index: Option<Value> = fs::read(directory.join("index.json"))
+        .ok()
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok());
     match index
         .as_ref()
         .and_then(|index| index["manifests"].as_array())

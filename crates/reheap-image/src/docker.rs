@@ -13,11 +13,14 @@ use serde_json::json as value;
 pub fn parts(image: &Image, name: &str) -> Vec<Part> {
     let configuration = image.configuration_file();
     let configuration_path = format!("{}.json", configuration.hash());
-    let layers = image.layers.iter().map(|layer| Part {
-        path: format!("{}.{}", layer.blob.hash(), ending(&layer.media_type)),
-        blob: layer.blob.clone(),
-    });
-    let mut layers: Vec<Part> = layers.collect();
+    let mut layers: Vec<Part> = image
+        .layers
+        .iter()
+        .map(|layer| Part {
+            path: format!("{}.{}", layer.blob.hash(), ending(&layer.media_type)),
+            blob: layer.blob.clone(),
+        })
+        .collect();
     let paths: Vec<&str> = layers.iter().map(|layer| layer.path.as_str()).collect();
     let manifest = value!([{
         "Config": configuration_path,

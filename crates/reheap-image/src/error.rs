@@ -176,9 +176,12 @@ pub enum ReadError {
 /// The first of them.
 fn names(there: &[String]) -> String {
     const SHOWN_MAX: usize = 8;
-    let names = there.iter().take(SHOWN_MAX);
-    let names = names.map(|name| format!("`{}`", name[1..].escape_debug()));
-    let names = names.collect::<Vec<_>>().join(", ");
+    let names = there
+        .iter()
+        .take(SHOWN_MAX)
+        .map(|name| format!("`{}`", name[1..].escape_debug()))
+        .collect::<Vec<_>>()
+        .join(", ");
     match there.len() {
         0 => "none with a name".to_owned(),
         count if count > SHOWN_MAX => format!("{names}, …"),

@@ -242,8 +242,10 @@ pub(crate) struct Chosen {
 pub(crate) fn choose(index: &Index, wanted: Wanted<'_>) -> Result<Chosen, ReadError> {
     // One image may have several names.
     let mut digests = HashSet::new();
-    let images = index.manifests.iter().filter(|listed| listed.is_image());
-    let images: Vec<&Descriptor> = images
+    let images: Vec<&Descriptor> = index
+        .manifests
+        .iter()
+        .filter(|listed| listed.is_image())
         .filter(|image| digests.insert(&image.digest))
         .collect();
     let candidates = match wanted {

@@ -166,8 +166,11 @@ impl<R: Read> Members<R> {
 
     fn member(&mut self, header: &Header, extension: Extension) -> io::Result<Member> {
         let Extension { name, target, pax } = extension;
-        let name = pax.sparse_name.or(name).or(pax.name);
-        let name = name.unwrap_or_else(|| name_in(header));
+        let name = pax
+            .sparse_name
+            .or(name)
+            .or(pax.name)
+            .unwrap_or_else(|| name_in(header));
         let target = target.or(pax.target);
         let in_header = || header.link_name_bytes().unwrap_or_default().into_owned();
         let kind = match header.as_old().linkflag {
@@ -469,8 +472,8 @@ mod tests {
             member(b'0', "a", &[7; 1000]),
             member(b'5', "d/", b""),
             member(b'0', "b", b"bytes"),
-        ];
-        let archive = archive.concat();
+        ]
+        .concat();
         let mut members = Members::streamed(archive.as_slice());
         members.next().unwrap().unwrap();
         let mut first = [0; 10];
@@ -506,8 +509,10 @@ mod tests {
             let mut tar = Command::new("tar");
             tar.args(format.split(' '))
                 .args(["-cf", "-", "hole", &long, "link"]);
-            let output = tar.current_dir(place.path()).output();
-            let output = output.expect("`xtask/prepare install` installs tar");
+            let output = tar
+                .current_dir(place.path())
+                .output()
+                .expect("`xtask/prepare install` installs tar");
             assert!(output.status.success(), "{format}: {output:?}");
             let members = all(&output.stdout).unwrap();
             let [hole, file, link] = &members[..] else {

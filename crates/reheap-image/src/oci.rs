@@ -51,8 +51,10 @@ pub fn layout(images: &[Image], name: &str) -> Layout {
         (ANNOTATION_REF_NAME.to_owned(), TAG.to_owned()),
         (NAME.to_owned(), format!("docker.io/library/{name}:{TAG}")),
     ])));
-    let version = OciLayoutBuilder::default().image_layout_version("1.0.0");
-    let version = version.build().expect("it has all fields");
+    let version = OciLayoutBuilder::default()
+        .image_layout_version("1.0.0")
+        .build()
+        .expect("it has all fields");
     let mut parts = vec![
         part("oci-layout", &version),
         part("index.json", &index(vec![entry], BTreeMap::new())),
@@ -76,9 +78,11 @@ fn part(path: &str, contents: &impl Serialize) -> Part {
 type Blobs = BTreeMap<String, Blob>;
 
 fn manifest(image: &Image, blobs: &mut Blobs) -> ImageManifest {
-    let layers = image.layers.iter();
-    let layers = layers.map(|layer| keep_blob(blobs, layer.media_type.clone(), layer.blob.clone()));
-    let layers: Vec<Descriptor> = layers.collect();
+    let layers: Vec<Descriptor> = image
+        .layers
+        .iter()
+        .map(|layer| keep_blob(blobs, layer.media_type.clone(), layer.blob.clone()))
+        .collect();
     let configuration = image.configuration_file();
     ImageManifestBuilder::default()
         .schema_version(2_u32)

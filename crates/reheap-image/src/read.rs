@@ -211,8 +211,9 @@ fn open_layout(
 /// Leaves out what belongs to an image and is none, unless nothing else is there. Only its manifest tells for certain.
 fn without_artifacts(all: Index, store: &Store) -> Index {
     let is_artifact = |digest: &str| {
-        let manifest = blob_path(digest).and_then(|path| store.read_small(&path));
-        let manifest = manifest.and_then(|bytes| json::<Value>(&bytes, "manifest"));
+        let manifest = blob_path(digest)
+            .and_then(|path| store.read_small(&path))
+            .and_then(|bytes| json::<Value>(&bytes, "manifest"));
         manifest.is_ok_and(|manifest| is_artifact(&manifest))
     };
     // Each is read once, however often it is listed.
@@ -221,8 +222,10 @@ fn without_artifacts(all: Index, store: &Store) -> Index {
         .into_iter()
         .filter(|digest| is_artifact(digest))
         .collect();
-    let images = all.manifests.iter();
-    let images = images.filter(|listed| !artifacts.contains(&listed.digest));
+    let images = all
+        .manifests
+        .iter()
+        .filter(|listed| !artifacts.contains(&listed.digest));
     let manifests: Vec<Descriptor> = images.cloned().collect();
     if manifests.is_empty() {
         all
@@ -305,8 +308,10 @@ fn open_docker(
 ) -> Result<StoredImage, ReadError> {
     let images = docker_images(store)?;
     if images.len() > 1 && selected.is_none() && !matches!(wanted, Wanted::First) {
-        let names = images.iter().map(|image| image.names().next());
-        let names = names.map(|name| format!(":{}", name.map_or("<no name>", String::as_str)));
+        let names = images
+            .iter()
+            .map(|image| image.names().next())
+            .map(|name| format!(":{}", name.map_or("<no name>", String::as_str)));
         return Err(ReadError::SeveralImages(names.collect()));
     }
     let image = docker_image(store, selected)?;
@@ -357,8 +362,8 @@ pub(crate) fn finish(image: &mut StoredImage, wanted: Wanted<'_>) -> Result<(), 
             there: vec![format!("linux/{architecture}")],
         });
     }
-    let diff_ids = settings["rootfs"]["diff_ids"].as_array();
-    let diff_ids: Vec<&str> = diff_ids
+    let diff_ids: Vec<&str> = settings["rootfs"]["diff_ids"]
+        .as_array()
         .into_iter()
         .flatten()
         .filter_map(Value::as_str)

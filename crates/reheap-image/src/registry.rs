@@ -454,8 +454,8 @@ impl<'a> Session<'a> {
             let mut layers = Vec::new();
             for layer in &parts.layers {
                 let (file, size) = self.pull_blob(layer).await?;
-                let stored = crate::blob::Region::new(Arc::new(file), 0, size);
-                let stored = stored.map_err(ReadError::from)?;
+                let stored =
+                    crate::blob::Region::new(Arc::new(file), 0, size).map_err(ReadError::from)?;
                 layers.push(read::stored_layer(layer, stored, wanted)?);
             }
             let mut image = StoredImage {

@@ -43,8 +43,10 @@ pub fn of_section(bytes: &[u8]) -> Option<BTreeSet<Package>> {
     let list = ZlibDecoder::new(bytes).take(LIST_BYTES_MAX);
     { list }.read_to_end(&mut text).ok()?;
     let list: List = serde_json::from_slice(&text).ok()?;
-    let in_program = list.packages.into_iter();
-    let in_program = in_program.filter(|package| package.kind.as_deref() != Some("build"));
+    let in_program = list
+        .packages
+        .into_iter()
+        .filter(|package| package.kind.as_deref() != Some("build"));
     let package = |listed: Listed| Package {
         is_from_crates_io: listed.source == "crates.io",
         name: listed.name,

@@ -98,8 +98,9 @@ impl Sealed {
             }
             _ => format!("{}.json", self.configuration.hash()),
         };
-        let layers = self.layers.iter();
-        let layers: Vec<(String, &Blob)> = layers
+        let layers: Vec<(String, &Blob)> = self
+            .layers
+            .iter()
             .map(|(kind, blob)| (path(blob, kind), blob))
             .collect();
         let paths: Vec<&str> = layers.iter().map(|(path, _)| path.as_str()).collect();

@@ -150,8 +150,9 @@ fn trace(command: Command, look: &mut dyn FnMut(Stop)) -> Result<Watched, WatchE
 type Spawner = thread::JoinHandle<io::Result<std::process::Child>>;
 
 fn spawn_error(spawner: Spawner) -> Option<WatchError> {
-    let result = spawner.join();
-    let result = result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    let result = spawner
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     result.err().map(WatchError::Spawn)
 }
 
@@ -389,7 +390,6 @@ impl Fault {
         let registers = registers(&nix::sys::ptrace::getregs(thread).ok()?);
         // A process may let nobody look into it. Then only its stack is unknown.
         let memory = File::open(format!("/proc/{thread}/mem")).ok();
-        let memory = memory.as_ref();
         let is_memory = matches!(signal, libc::SIGSEGV | libc::SIGBUS);
         Some(Self {
             process: status.process()?,
@@ -400,8 +400,13 @@ impl Fault {
             address: (is_memory && is_by_kernel && source.code != SI_KERNEL)
                 .then_some(source.address),
             is_deliberate: is_by_kernel
-                && is_deliberate(memory, registers.program_counter, signal, source.address),
-            stack: read(memory, registers.stack_pointer, STACK_BYTES_MAX),
+                && is_deliberate(
+                    memory.as_ref(),
+                    registers.program_counter,
+                    signal,
+                    source.address,
+                ),
+            stack: read(memory.as_ref(), registers.stack_pointer, STACK_BYTES_MAX),
             registers,
             maps: fs::read(format!("/proc/{thread}/maps")).unwrap_or_default(),
         })

@@ -123,8 +123,10 @@ pub(crate) fn emulated(program: &Path, variables: &[(&str, &Path)]) -> Command {
 pub(crate) fn run_and_check(command: &mut Command, recording: &Recording) {
     const THREADS: u64 = 4;
     const ROUNDS: u64 = 500;
-    let output = command.args([THREADS.to_string(), ROUNDS.to_string()]);
-    let output = output.output().expect("there is a shell");
+    let output = command
+        .args([THREADS.to_string(), ROUNDS.to_string()])
+        .output()
+        .expect("there is a shell");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(7), "{command:?}:\n{stderr}");
     assert_eq!(recording.refused(), 0);
@@ -141,8 +143,10 @@ pub(crate) fn run_and_check(command: &mut Command, recording: &Recording) {
     }
     // The libc allocates on the main thread. Each round has four blocks, and one more by realloc.
     let threads = recording.threads(place).into_iter();
-    let blocks = threads.map(|thread| (thread.allocated.blocks, thread.freed.blocks));
-    let blocks: Vec<_> = blocks.take(THREADS as usize).collect();
+    let blocks: Vec<_> = threads
+        .map(|thread| (thread.allocated.blocks, thread.freed.blocks))
+        .take(THREADS as usize)
+        .collect();
     assert_eq!(blocks, [(5 * ROUNDS, 5 * ROUNDS); THREADS as usize]);
     check_stack(recording, place);
 }

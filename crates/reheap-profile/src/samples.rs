@@ -123,8 +123,10 @@ struct All {
 
 impl All {
     fn take(&mut self, batch: Batch) {
-        let sampled = self.running.entry(batch.process);
-        let sampled = sampled.or_insert_with(|| Sampled::new(&mut self.modules, &batch));
+        let sampled = self
+            .running
+            .entry(batch.process)
+            .or_insert_with(|| Sampled::new(&mut self.modules, &batch));
         for sample in batch.samples {
             sampled.add(&mut self.modules, sample);
         }

@@ -95,8 +95,11 @@ impl Page {
 
     fn ratios(&mut self, view: &View<'_>) {
         let Style { width, colour, .. } = self.style;
-        let baseline = view.findings.benchmark.baseline();
-        let baseline = baseline.map_or("the baseline", |variant| variant.name.as_str());
+        let baseline = view
+            .findings
+            .benchmark
+            .baseline()
+            .map_or("the baseline", |variant| variant.name.as_str());
         let title = format!("{}, ratios to {baseline}", view.title);
         self.paragraph(&title, Paint::Plain);
         self.gap();

@@ -170,8 +170,9 @@ pub fn workflow(facts: &Facts<'_>) -> Option<String> {
         "" => ".".to_owned(),
         directory => shell(directory),
     };
-    let script = build(facts, built.iter().any(|target| target.ends_with("-musl")));
-    let script = script.iter().map(|line| format!("          {line}\n"));
+    let script = build(facts, built.iter().any(|target| target.ends_with("-musl")))
+        .into_iter()
+        .map(|line| format!("          {line}\n"));
     let text = TEMPLATE
         .replace("@MATRIX@\n", &rows.collect::<String>())
         .replace("@VERSION@", facts.version)

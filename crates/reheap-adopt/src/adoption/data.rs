@@ -39,8 +39,9 @@ impl Data {
     }
 
     fn of_table(table: &dyn TableLike) -> Self {
-        let entries = table.iter();
-        let entries = entries.filter_map(|(key, item)| Some((key.to_owned(), Self::of(item)?)));
+        let entries = table
+            .iter()
+            .filter_map(|(key, item)| Some((key.to_owned(), Self::of(item)?)));
         Self::Table(entries.collect())
     }
 

@@ -89,10 +89,13 @@ pub(super) fn add_to_feature(text: &Text, feature: &str, value: &str) -> Result<
         .and_then(|table| table.get(feature));
     let Some(written) = written else {
         // An optional dependency may imply it. Written out, it no longer does.
-        let implied = manifest.features.active([feature]).dependencies;
-        let implied = implied.iter().map(|key| format!("dep:{key}"));
-        let values = implied.chain([value.to_owned()]);
-        let values: Vec<String> = values.map(|name| format!("\"{name}\"")).collect();
+        let active = manifest.features.active([feature]);
+        let implied = active.dependencies.iter();
+        let values: Vec<String> = implied
+            .map(|key| format!("dep:{key}"))
+            .chain([value.to_owned()])
+            .map(|name| format!("\"{name}\""))
+            .collect();
         let values = format!("[{}]", values.join(", "));
         return add(text, &["features"], feature, &values);
     };

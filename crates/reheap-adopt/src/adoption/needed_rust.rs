@@ -24,8 +24,10 @@ pub fn of(
     let Ok(metadata) = command.exec() else {
         return Vec::new();
     };
-    let chosen = metadata.workspace_packages().into_iter();
-    let chosen = chosen.filter(|package| members.iter().any(|name| package.name == name));
+    let chosen = metadata
+        .workspace_packages()
+        .into_iter()
+        .filter(|package| members.iter().any(|name| package.name == name));
     let promises = chosen
         .filter_map(|package| Some((package.rust_version.clone()?, package.name.to_string())));
     let Some((promised, member)) = promises.min() else {
@@ -50,8 +52,11 @@ pub fn of(
 fn needed_by(metadata: &Metadata, package: &str) -> BTreeSet<PackageId> {
     let by_name = metadata.packages.iter().filter(|one| one.name == package);
     let mut next: Vec<PackageId> = by_name.map(|one| one.id.clone()).collect();
-    let nodes = metadata.resolve.iter().flat_map(|resolve| &resolve.nodes);
-    let nodes: Vec<_> = nodes.collect();
+    let nodes: Vec<_> = metadata
+        .resolve
+        .iter()
+        .flat_map(|resolve| &resolve.nodes)
+        .collect();
     let mut seen = BTreeSet::new();
     while let Some(id) = next.pop() {
         if seen.insert(id.clone())

@@ -91,10 +91,17 @@ impl Packaged {
         if !self.has_default_features {
             fields.push("default-features = false".to_owned());
         }
-        let of_modules = self.features_of_modules.filter(|_| is_for_modules);
-        let of_modules = of_modules.into_iter().flatten();
-        let features = self.features.iter().chain(of_modules);
-        let features: Vec<String> = features.map(|feature| format!("\"{feature}\"")).collect();
+        let of_modules = self
+            .features_of_modules
+            .filter(|_| is_for_modules)
+            .into_iter()
+            .flatten();
+        let features: Vec<String> = self
+            .features
+            .iter()
+            .chain(of_modules)
+            .map(|feature| format!("\"{feature}\""))
+            .collect();
         if !features.is_empty() {
             fields.push(format!("features = [{}]", features.join(", ")));
         }

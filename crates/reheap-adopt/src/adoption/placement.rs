@@ -53,8 +53,10 @@ impl Placement {
             }
             return Ok(placement);
         }
-        let triples = given.split(',').map(|triple| known(triple.trim()));
-        let triples: Vec<&TargetInfo> = triples.collect::<Result<_, _>>()?;
+        let triples: Vec<&TargetInfo> = given
+            .split(',')
+            .map(|triple| known(triple.trim()))
+            .collect::<Result<_, _>>()?;
         let condition = Condition::of_cfg(&cfg_of(&triples));
         let names = triples
             .iter()
@@ -286,10 +288,11 @@ mod tests {
             "x86_64-pc-windows-msvc,x86_64-unknown-freebsd",
         ] {
             let placement = Placement::parse(given).unwrap();
-            let included = ALL_BUILTINS
+            let mut included: Vec<&str> = ALL_BUILTINS
                 .iter()
-                .filter(|target| placement.includes(target.triple.as_str()));
-            let mut included: Vec<&str> = included.map(|target| target.triple.as_str()).collect();
+                .filter(|target| placement.includes(target.triple.as_str()))
+                .map(|target| target.triple.as_str())
+                .collect();
             let mut named: Vec<&str> = given.split(',').collect();
             included.sort_unstable();
             named.sort_unstable();

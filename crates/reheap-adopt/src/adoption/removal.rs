@@ -72,11 +72,12 @@ pub fn of_project(project: &Project) -> Result<Removal, Refusal> {
 impl Removal {
     /// Takes the statics out of a package, and says whether its dependencies are needed after that.
     fn sources(&mut self, package: &Package) -> Result<Keep, Refusal> {
-        let files = package
+        let files: BTreeSet<&Path> = package
             .targets
             .iter()
-            .flat_map(|target| &target.sources.files);
-        let files: BTreeSet<&Path> = files.map(PathBuf::as_path).collect();
+            .flat_map(|target| &target.sources.files)
+            .map(PathBuf::as_path)
+            .collect();
         let mut keep = Keep::Nothing;
         let relative = |path: &Path| {
             let path = path.strip_prefix(&package.directory).unwrap_or(path);

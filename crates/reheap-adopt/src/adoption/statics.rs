@@ -30,8 +30,10 @@ pub(super) fn add(
     let outline = Outline::of(text)?;
     let identifiers = sources::identifiers_in(text)?;
     let line_end = text.line_end();
-    let name = NAMES.iter().find(|name| !identifiers.contains(**name));
-    let name = name.unwrap_or(&NAMES[0]);
+    let name = NAMES
+        .iter()
+        .find(|name| !identifiers.contains(**name))
+        .unwrap_or(&NAMES[0]);
     let mut lines = vec![MARK.to_owned()];
     lines.extend(condition.map(|condition| format!("#[cfg({condition})]")));
     lines.push("#[global_allocator]".to_owned());
@@ -58,11 +60,13 @@ pub(super) fn add(
         let line = before_comments(&Lines::of(contents), outline.first_item?);
         Some(line.map_or_else(at_front, behind))
     };
-    let results = outline.imports_end.map(behind).into_iter();
-    let results = results
+    let mut results = outline
+        .imports_end
+        .map(behind)
+        .into_iter()
         .chain(outline.head_end.map(behind))
-        .chain(before_first());
-    let mut results = results.chain([behind(contents.trim_end().len())]);
+        .chain(before_first())
+        .chain([behind(contents.trim_end().len())]);
     let is_right = |result: &String| {
         let (taken_out, left) = remove(&with(text, result));
         let is_undone = taken_out == *contents && left.is_empty();
@@ -121,8 +125,9 @@ pub(super) struct Left {
 /// The source without the statics that carry the mark.
 pub(super) fn remove(text: &Text) -> (String, Vec<Left>) {
     let lines = Lines::of(&text.contents);
-    let marks = (0..lines.all.len()).filter(|&line| is_mark(lines.all[line]));
-    let marks: Vec<usize> = marks.collect();
+    let marks: Vec<usize> = (0..lines.all.len())
+        .filter(|&line| is_mark(lines.all[line]))
+        .collect();
     if marks.is_empty() {
         return (text.contents.clone(), Vec::new());
     }

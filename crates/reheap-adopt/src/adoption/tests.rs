@@ -137,8 +137,8 @@ proptest! {
     #[test]
     fn what_is_added_to_any_manifest_leaves_no_trace(manifest in manifest()) {
         prop_assert!(manifests::parsed(&text(&manifest)).is_ok(), "{manifest}");
-        let adopted = adopted(&manifest);
-        let adopted = adopted.map_err(|refusal| TestCaseError::fail(format!("{refusal}\n{manifest}")))?;
+        let refused = |refusal| TestCaseError::fail(format!("{refusal}\n{manifest}"));
+        let adopted = adopted(&manifest).map_err(refused)?;
         prop_assert_eq!(without_default(&adopted), with_pieces(&manifest), "{}", adopted);
         let gives_back = gives_back(&PathBuf::from("Cargo.toml"), Some(&adopted), &manifest);
         prop_assert!(gives_back.unwrap(), "{adopted}");

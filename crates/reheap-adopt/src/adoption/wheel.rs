@@ -35,8 +35,9 @@ pub struct Module<'a> {
 
 /// Where modules get an allocator: those of the named member, or all.
 pub fn places<'a>(project: &'a Project, only: Option<&str>) -> Vec<Place<'a>> {
-    let modules = modules(project).into_iter();
-    let modules = modules.filter(|module| only.is_none_or(|name| module.package.name == name));
+    let modules = modules(project)
+        .into_iter()
+        .filter(|module| only.is_none_or(|name| module.package.name == name));
     let places = modules.map(|module| Place {
         package: module.package,
         targets: vec![module.target],

@@ -69,9 +69,11 @@ impl<'a> Pair<'a> {
                     .any(|target| target.identifier() == name);
             names.extend((!is_other).then_some(name));
         }
-        let targets = package.targets.iter();
-        let targets = targets.filter(|target| target.chooses() && !target.is_for_tests());
-        let targets: Vec<&Target> = targets.collect();
+        let targets: Vec<&Target> = package
+            .targets
+            .iter()
+            .filter(|target| target.chooses() && !target.is_for_tests())
+            .collect();
         let (uses, others): (Vec<Use<'_>>, Vec<Use<'_>>) = targets
             .iter()
             .flat_map(|target| {
@@ -170,8 +172,11 @@ impl<'a> Pair<'a> {
             .dependencies
             .iter()
             .map(|dependency| &dependency.condition);
-        let required = targets.flat_map(|target| &target.required_features);
-        let required: Vec<Condition> = required.cloned().map(Condition::Feature).collect();
+        let required: Vec<Condition> = targets
+            .flat_map(|target| &target.required_features)
+            .cloned()
+            .map(Condition::Feature)
+            .collect();
         let keys: BTreeSet<String> = self
             .dependencies
             .iter()
@@ -340,8 +345,11 @@ impl<'a> Pair<'a> {
             let is_there = |world: &World<'_>, active: &Active| dependency.is_there(world, active);
             dependency.kind == Kind::Normal && worlds.is_so(found, is_there)
         };
-        let dependency = self.dependencies.iter().find(is_it);
-        let dependency = dependency.unwrap_or(&self.dependencies[0]);
+        let dependency = self
+            .dependencies
+            .iter()
+            .find(is_it)
+            .unwrap_or(&self.dependencies[0]);
         let is_on_some_target = worlds.any_target(found, |world, active| {
             self.is_compiled(world, active) && self.is_used(world)
         });

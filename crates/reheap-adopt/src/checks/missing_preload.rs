@@ -40,8 +40,9 @@ fn in_dockerfile(file: &File, findings: &mut Vec<Finding>) {
             .iter()
             .filter(|instruction| instruction.keyword == "ENV")
         {
-            let set = dockerfile::assignments("ENV", &instruction.text);
-            let set = set.into_iter().filter(|(name, _)| name == VARIABLE);
+            let set = dockerfile::assignments("ENV", &instruction.text)
+                .into_iter()
+                .filter(|(name, _)| name == VARIABLE);
             let base = Base::of(dockerfile.base(index));
             let mut contents = Contents::of(dockerfile.around(index));
             contents.is_of_many_platforms = is_of_many_platforms(file, stage);

@@ -143,8 +143,12 @@ fn never_compiled(
         return None;
     }
     let features = &package.manifest.features;
-    let required = target.required_features.iter().cloned();
-    let required: Vec<Condition> = required.map(Condition::Feature).collect();
+    let required: Vec<Condition> = target
+        .required_features
+        .iter()
+        .cloned()
+        .map(Condition::Feature)
+        .collect();
     let conditions = required.iter().chain([&allocator.condition]);
     let keys = package
         .manifest

@@ -63,11 +63,10 @@ pub(crate) fn on_linux(
     test: impl Fn(&Active) -> bool,
 ) -> bool {
     let is_so = |world: &World<'_>, active: &Active| {
-        let here = linked.active(world, active);
-        let mut here = here.iter();
+        let mut here = linked.active(world, active).into_iter();
         world.target.os == Some(Os::linux)
             && here.any(|(other, active)| {
-                std::ptr::eq(other.allocator, part.allocator) && test(active)
+                std::ptr::eq(other.allocator, part.allocator) && test(&active)
             })
     };
     let linux = Condition::of_cfg("target_os = \"linux\"");

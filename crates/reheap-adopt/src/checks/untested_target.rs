@@ -67,10 +67,9 @@ fn released(project: &Project) -> Vec<String> {
     let tables = [
         ["workspace", "metadata", "dist"],
         ["package", "metadata", "dist"],
-    ];
-    let tables = tables
-        .iter()
-        .filter_map(|keys| project.manifest.table(keys)?.get("targets")?.as_array());
+    ]
+    .iter()
+    .filter_map(|keys| project.manifest.table(keys)?.get("targets")?.as_array());
     let values = tables.flat_map(|array| array.iter());
     values
         .filter_map(|value| value.as_str().map(str::to_owned))

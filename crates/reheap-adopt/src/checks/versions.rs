@@ -56,8 +56,7 @@ fn of_shared(project: &Project, linked: &Linked<'_>) -> Vec<Finding> {
 }
 
 fn locked<'a>(project: &'a Project, crash: &Crash) -> Option<&'a str> {
-    let versions = project.locked.get(crash.source)?;
-    let mut versions = versions.iter().map(String::as_str);
+    let mut versions = project.locked.get(crash.source)?.iter().map(String::as_str);
     versions.find(|version| {
         // Versions of these packages carry upstream's after a plus.
         let own = version.split('+').next().unwrap_or(version);

@@ -259,11 +259,15 @@ impl Item {
 
     /// The path of `include!("…")`.
     pub(super) fn included(&self) -> Option<String> {
-        let arguments = self.tokens.iter().find_map(|token| match token {
-            TokenTree::Group(group) => Some(group.stream()),
-            _ => None,
-        });
-        let arguments: Vec<TokenTree> = arguments?.into_iter().collect();
+        let arguments: Vec<TokenTree> = self
+            .tokens
+            .iter()
+            .find_map(|token| match token {
+                TokenTree::Group(group) => Some(group.stream()),
+                _ => None,
+            })?
+            .into_iter()
+            .collect();
         match &arguments[..] {
             [TokenTree::Literal(path)] => Some(path.to_string().trim_matches('"').to_owned()),
             _ => None,

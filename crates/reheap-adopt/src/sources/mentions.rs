@@ -31,8 +31,10 @@ pub(super) fn of(
     let first_names = match &item.kind {
         ItemKind::Import => Imports::of(std::slice::from_ref(item)).first_names(),
         ItemKind::Static if item.is_global_allocator_sometimes(text) => {
-            let paths = item.type_paths().into_iter();
-            let paths = paths.filter(|path| imports.is_one(path));
+            let paths = item
+                .type_paths()
+                .into_iter()
+                .filter(|path| imports.is_one(path));
             paths
                 .map(|path| imports.resolved(path).swap_remove(0))
                 .collect()

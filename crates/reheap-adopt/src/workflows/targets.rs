@@ -133,8 +133,10 @@ pub(crate) fn built(repository: &Repository) -> Built {
 /// What is computed, or elsewhere: matrices from JSON, runners of one's own, workflows of other repositories.
 fn is_computed(file: &File, text: &str) -> bool {
     let is_gitlab = file.name.contains("gitlab");
-    let lines = text.lines().map(str::trim);
-    let mut lines = lines.map(|line| line.trim_start_matches("- "));
+    let mut lines = text
+        .lines()
+        .map(str::trim)
+        .map(|line| line.trim_start_matches("- "));
     lines.any(|line| {
         let is_of_json = line.contains("fromjson(");
         let of_others = line.strip_prefix("uses:").map(str::trim);

@@ -50,8 +50,12 @@ fn keys_at(lines: &[&str], at: usize, depth: usize, found: &mut Beside) {
     {
         let pair = line.trim_start_matches(['-', ' ']).split_once(':');
         let Some((key, value)) = pair else { continue };
-        let value = value.split(" #").next().unwrap_or("");
-        let value = value.trim().trim_matches(['"', '\'']);
+        let value = value
+            .split(" #")
+            .next()
+            .unwrap_or("")
+            .trim()
+            .trim_matches(['"', '\'']);
         match key.trim() {
             "image" | "container" if !value.is_empty() => found.image = Some(value.to_owned()),
             "build" | "volumes" | "volumeMounts" | "configs" | "steps" | "extends" | "<<" => {

@@ -120,8 +120,8 @@ impl Compiler {
             let mut command = self.command_in(search);
             let output = command
                 .arg(format!("-print-file-name=lib{name}.a"))
-                .output();
-            let output = output.map_err(|error| self.not_told(error.to_string()))?;
+                .output()
+                .map_err(|error| self.not_told(error.to_string()))?;
             let path = Path::new(OsStr::from_bytes(output.stdout.trim_ascii_end()));
             if let Some(directory) = path.parent().filter(|_| path.is_absolute()) {
                 return Ok(directory.to_owned());
@@ -141,16 +141,20 @@ impl Compiler {
         command.args(["-static", "-fPIE", "-pie", "-v"]);
         command.arg(&source).arg("-o");
         command.arg(directory.path().join("trial"));
-        let output = command.current_dir(directory.path()).output();
-        let output = output.map_err(not_told)?;
+        let output = command
+            .current_dir(directory.path())
+            .output()
+            .map_err(not_told)?;
         if !output.status.success() {
             return Err(self.not_told(complaint(&output)));
         }
         let text = String::from_utf8_lossy(&output.stderr);
         let words: Vec<&Path> = text.split_whitespace().map(Path::new).collect();
         let archives = ["libc++.a", "libc++abi.a"].map(|name| {
-            let found = words.iter().find(|word| word.ends_with(name));
-            let found = found.map(|path| path.to_path_buf());
+            let found = words
+                .iter()
+                .find(|word| word.ends_with(name))
+                .map(|path| path.to_path_buf());
             found.ok_or_else(|| self.not_told(format!("it links without `{name}`")))
         });
         archives.into_iter().collect()

@@ -104,9 +104,11 @@ fn name(subject: &impl fmt::Debug, search: &Search) -> String {
         let mut read = COMPILERS_READ.iter().chain(&HOST_SEARCH_PATHS);
         read.any(|known| name == *known) || is_choice(b"CC_") || is_choice(b"CXX_")
     };
-    let variables = search.environment.iter();
-    let variables = variables.filter(|(name, _)| is_read(name));
-    let variables = variables.flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);
+    let variables = search
+        .environment
+        .iter()
+        .filter(|(name, _)| is_read(name))
+        .flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);
     let parts = [subject.as_bytes(), this_program.as_bytes()];
     let key = hash(parts.into_iter().chain(variables));
     format!("found-{}.json", &key[..16])

@@ -99,8 +99,9 @@ fn below_a_sticky_directory_only_ones_own_is_trusted() {
 fn a_directory_above_may_be_of_a_user_without_an_account() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     // All above is of a user that nobody knows, as where a container mounts it; but not the directory itself.
-    let refused = trust_of_a_stranger(Accounts::default()).check(&here);
-    let refused = refused.unwrap_err();
+    let refused = trust_of_a_stranger(Accounts::default())
+        .check(&here)
+        .unwrap_err();
     let is_below_open = here.ancestors().any(|path| {
         fs::metadata(path).is_ok_and(|metadata| metadata.mode() & OTHERS_MAY_WRITE != 0)
     });

@@ -63,8 +63,10 @@ impl<'r, 'a> FirstRuns<'r, 'a> {
         let nothing_works = !self.anything_works();
         let mut of_baseline = self.made.iter().filter(|(place, ..)| *place == 0);
         let baseline_succeeded = of_baseline.any(|(.., run)| run.outcome.is_success());
-        let made = self.made.into_iter();
-        let made = made.map(|(place, progress, finished)| (place, progress.elapsed, finished));
+        let made = self
+            .made
+            .into_iter()
+            .map(|(place, progress, finished)| (place, progress.elapsed, finished));
         Field {
             took: self.took,
             left_out: self.left_out,

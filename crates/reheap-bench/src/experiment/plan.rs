@@ -55,8 +55,7 @@ impl Plan {
     pub(super) fn without_runs(&self) -> Benchmark {
         let variants = self.variants.iter().map(|planned| {
             let command = &planned.command;
-            let words = [command.program.as_os_str()].into_iter();
-            let words = words.chain(
+            let words = [command.program.as_os_str()].into_iter().chain(
                 command
                     .arguments
                     .iter()

@@ -82,8 +82,11 @@ impl<'a> Contest<'a> {
 
     /// Whether clearly fewer attacks succeed under it than under the baseline.
     fn is_safer(&self, variant: usize) -> bool {
-        let baseline = self.findings.benchmark.baseline();
-        let baseline = baseline.and_then(|variant| self.withstood(variant));
+        let baseline = self
+            .findings
+            .benchmark
+            .baseline()
+            .and_then(|variant| self.withstood(variant));
         match (self.successes(variant), baseline) {
             (Some(successes), Some(baseline)) => successes + TOLERATED_ATTACKS < baseline.succeeded,
             _ => false,

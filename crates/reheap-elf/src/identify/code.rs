@@ -30,8 +30,9 @@ fn for_each_words(
     for range in ranges {
         let around = (4 * WORDS_AROUND, 4 * WORDS_AROUND);
         image.view().walk(range.clone(), around, &mut |piece| {
-            let words = piece.bytes.chunks_exact(4);
-            let words: Vec<u32> = words
+            let words: Vec<u32> = piece
+                .bytes
+                .chunks_exact(4)
                 .map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
                 .collect();
             let own = piece.own.start / 4..(piece.own.end / 4).min(words.len());

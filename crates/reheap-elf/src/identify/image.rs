@@ -243,8 +243,8 @@ impl<'data> Image<'data> {
                 }
                 (elf::PT_INTERP, range) if self.interpreter.is_none() => {
                     let range = range.ok_or_else(|| damaged("interpreter"))?;
-                    let path = view.part(range).bytes_from(0, NAME_BYTES_MAX as u64)?;
-                    let path = path.split(|&byte| byte == 0).next();
+                    let bytes = view.part(range).bytes_from(0, NAME_BYTES_MAX as u64)?;
+                    let path = bytes.split(|&byte| byte == 0).next();
                     self.interpreter = path.map(<[u8]>::to_vec);
                 }
                 (elf::PT_TLS, _) => self.tls_bytes = segment.memory_bytes,

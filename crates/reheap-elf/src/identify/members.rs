@@ -68,8 +68,11 @@ impl<'a> Member<'a> {
     /// BSD archives put a long name in front of the contents.
     fn contents(&self) -> Result<View<'a>, ElfError> {
         let name_bytes = self.name.strip_prefix(b"#1/").and_then(number).unwrap_or(0);
-        let rest = self.contents.size().checked_sub(name_bytes);
-        let rest = rest.and_then(|size| self.contents.range(name_bytes, size));
+        let rest = self
+            .contents
+            .size()
+            .checked_sub(name_bytes)
+            .and_then(|size| self.contents.range(name_bytes, size));
         Ok(self.contents.part(rest.ok_or(MEMBER_DAMAGED)?))
     }
 }

@@ -225,8 +225,10 @@ fn control_flow(image: &Image<'_>) -> Vec<&'static str> {
     let bits = notes
         .filter_map(|note| property(&note.description, kind, image.format()))
         .fold(0, |all, bits| all | bits);
-    let features = features.into_iter().enumerate();
-    let features = features.filter(|(bit, _)| bits & 1 << bit != 0);
+    let features = features
+        .into_iter()
+        .enumerate()
+        .filter(|(bit, _)| bits & 1 << bit != 0);
     features.map(|(_, name)| name).collect()
 }
 

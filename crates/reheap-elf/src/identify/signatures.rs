@@ -430,8 +430,10 @@ pub(super) fn meanings_of_symbol(symbol: &[u8]) -> Vec<SymbolMeaning> {
 
 /// The names of symbols that tell anything, without the prefixes of others.
 pub(super) fn telling_names() -> impl Iterator<Item = &'static [u8]> {
-    let entry_points = SIGNATURES.iter().flat_map(|row| row.entry_points);
-    let entry_points = entry_points.map(|name| name.as_bytes());
+    let entry_points = SIGNATURES
+        .iter()
+        .flat_map(|row| row.entry_points)
+        .map(|name| name.as_bytes());
     MEANINGS.keys().copied().chain(entry_points)
 }
 

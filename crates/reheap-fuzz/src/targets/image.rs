@@ -45,8 +45,10 @@ fn with_digests(file: &[u8], digests: &[String]) -> Vec<u8> {
     let mut contents = Vec::new();
     let mut rest = file;
     while let [first, behind @ ..] = rest {
-        let number = behind.first().filter(|_| *first == b'@');
-        let number = number.and_then(|digit| char::from(*digit).to_digit(10));
+        let number = behind
+            .first()
+            .filter(|_| *first == b'@')
+            .and_then(|digit| char::from(*digit).to_digit(10));
         match number.and_then(|number| digests.get(number as usize)) {
             Some(digest) => {
                 contents.extend_from_slice(digest.as_bytes());

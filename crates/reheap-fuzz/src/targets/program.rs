@@ -19,8 +19,11 @@ pub(crate) fn locate(bytes: &[u8]) {
     let Ok(located) = locate_malloc(bytes) else {
         return;
     };
-    let places = located.functions.iter().map(|function| function.address);
-    let places: BTreeSet<u64> = places.collect();
+    let places: BTreeSet<u64> = located
+        .functions
+        .iter()
+        .map(|function| function.address)
+        .collect();
     assert_eq!(places.len(), located.functions.len(), "{located:?}");
 }
 

@@ -29,8 +29,8 @@ pub(crate) fn results(bytes: &[u8]) {
     let metrics = results
         .benchmarks
         .iter()
-        .flat_map(|benchmark| benchmark.metrics.keys());
-    let metrics = metrics.map(|name| Quantity::Metric(name.clone()));
+        .flat_map(|benchmark| benchmark.metrics.keys())
+        .map(|name| Quantity::Metric(name.clone()));
     let quantities: Vec<Quantity> = Quantity::COSTS.into_iter().chain(metrics).collect();
     let changes = compare(&results, &results, &quantities);
     let _ = changes.changes.iter().map(ToString::to_string).count();

@@ -44,8 +44,8 @@ impl Direct {
         address: String,
         certificates: &[Vec<u8>],
     ) -> Result<Self, RegistryError> {
-        let certificates = certificates.iter();
         let certificates: Result<Vec<_>, _> = certificates
+            .iter()
             .map(|der| reqwest::Certificate::from_der(der))
             .collect();
         let client = certificates.and_then(|all| builder.tls_certs_only(all).build());
@@ -154,8 +154,11 @@ impl Direct {
         if answer.status() != StatusCode::UNAUTHORIZED {
             return Ok(RegistryAuth::Anonymous);
         }
-        let challenges = answer.headers().get_all(WWW_AUTHENTICATE).iter();
-        let mut challenges = challenges.filter_map(|value| Challenge::read(value.to_str().ok()?));
+        let mut challenges = answer
+            .headers()
+            .get_all(WWW_AUTHENTICATE)
+            .iter()
+            .filter_map(|value| Challenge::read(value.to_str().ok()?));
         let Some(challenge) = challenges.next() else {
             return Ok(match login {
                 Login::Password { user, password } => {
@@ -239,8 +242,7 @@ async fn token_in(answer: Response) -> Result<String, OciDistributionError> {
 
 impl Challenge {
     fn read(header: &str) -> Option<Self> {
-        let challenges = http_auth::parse_challenges(header).ok()?;
-        let mut challenges = challenges.into_iter();
+        let mut challenges = http_auth::parse_challenges(header).ok()?.into_iter();
         let bearer =
             challenges.find(|challenge| challenge.scheme.eq_ignore_ascii_case("Bearer"))?;
         let value = |key: &str| {

@@ -52,8 +52,8 @@ impl Login {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             bytes => bytes.map_err(|error| cannot(error.to_string()))?,
         };
-        let settings = serde_json::from_slice(&bytes);
-        let mut settings: Value = settings.map_err(|error| cannot(error.to_string()))?;
+        let mut settings: Value =
+            serde_json::from_slice(&bytes).map_err(|error| cannot(error.to_string()))?;
         // Docker takes an empty name for none.
         if settings["credsStore"] == ""
             && let Some(settings) = settings.as_object_mut()
@@ -73,8 +73,10 @@ impl Login {
 /// that. Docker has those for Docker Hub under its oldest address.
 fn keys(settings: &Value, registry: &str, repository: &str) -> Vec<String> {
     let whole = Path::new(registry).join(repository);
-    let below = whole.ancestors().filter_map(Path::to_str);
-    let below = below.take_while(|name| *name != registry);
+    let below = whole
+        .ancestors()
+        .filter_map(Path::to_str)
+        .take_while(|name| *name != registry);
     // Helpers know only registries.
     let below = below.filter(|name| settings["auths"].get(name).is_some());
     let oldest = (registry == "docker.io").then_some("https://index.docker.io/v1/");
@@ -97,8 +99,10 @@ fn of_key(settings: &Value, key: &str) -> Result<Option<Login>, String> {
         }
         Err(CredentialRetrievalError::HelperCommunicationError) => {
             let helpers = [&settings["credHelpers"][key], &settings["credsStore"]];
-            let name = helpers.into_iter().find_map(Value::as_str);
-            let name = name.unwrap_or_default();
+            let name = helpers
+                .into_iter()
+                .find_map(Value::as_str)
+                .unwrap_or_default();
             Err(format!(
                 "it names the credential helper `docker-credential-{name}`, which cannot be run"
             ))

@@ -88,8 +88,10 @@ impl Process {
     pub(super) fn mapped(&mut self, mapping: Mapping) {
         let (start, end) = (mapping.start, mapping.end);
         let until = self.maps.range(..end).rev();
-        let under = until.take_while(|(_, before)| before.end > start);
-        let under: Vec<Mapping> = under.map(|(_, before)| before.clone()).collect();
+        let under: Vec<Mapping> = until
+            .take_while(|(_, before)| before.end > start)
+            .map(|(_, before)| before.clone())
+            .collect();
         for before in under {
             self.maps.remove(&before.start);
             if before.end > end {

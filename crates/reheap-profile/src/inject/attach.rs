@@ -188,8 +188,11 @@ impl Attached {
         let mut seen = BTreeSet::from([self.pid]);
         // A fork may be under way while reheap looks.
         loop {
-            let forked = process::all().into_iter().filter(|pid| !seen.contains(pid));
-            let forked: Vec<Pid> = forked.filter(|&pid| self.is_in(pid)).collect();
+            let forked: Vec<Pid> = process::all()
+                .into_iter()
+                .filter(|pid| !seen.contains(pid))
+                .filter(|&pid| self.is_in(pid))
+                .collect();
             if forked.is_empty() {
                 return Ok(left);
             }

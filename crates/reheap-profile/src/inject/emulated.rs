@@ -60,8 +60,8 @@ impl Plan {
 
 /// Lays the hooks out for a program that is loaded where its file says.
 fn laid_out(program: &Path, hooks: &Path, page_bytes: u64) -> Layout {
-    let library = HooksLibrary::parse(&std::fs::read(hooks).expect("it was built"));
-    let library = library.expect("the hooks can be injected");
+    let library = HooksLibrary::parse(&std::fs::read(hooks).expect("it was built"))
+        .expect("the hooks can be injected");
     let bytes = std::fs::read(program).expect("it was built");
     let located = locate(&*bytes).expect("its functions are found");
     assert_eq!(located.architecture, Architecture::Aarch64);

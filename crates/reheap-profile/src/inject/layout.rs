@@ -71,8 +71,8 @@ pub(super) fn lay_out(
     let bytes = (prologues_bytes + library.span_bytes()).next_multiple_of(page_bytes);
     let image = located.image.start.wrapping_add(bias)..located.image.end.wrapping_add(bias);
     let reach = prologue::reach_bytes(located.architecture);
-    let base = room_near(mappings, &image, bytes, reach, page_bytes);
-    let base = base.ok_or(InjectError::NoRoom { bytes })?;
+    let base = room_near(mappings, &image, bytes, reach, page_bytes)
+        .ok_or(InjectError::NoRoom { bytes })?;
 
     let library_base = base + prologues_bytes;
     let mut layout = Layout {
@@ -123,8 +123,8 @@ impl Layout {
             name: function.name.clone(),
             reason,
         };
-        let moved = prologue::relocate(architecture, &function.code, address, self.base + place);
-        let moved = moved.map_err(unhookable)?;
+        let moved = prologue::relocate(architecture, &function.code, address, self.base + place)
+            .map_err(unhookable)?;
         let start = place as usize;
         self.bytes[start..start + moved.len()].copy_from_slice(&moved);
         let hook = library

@@ -103,9 +103,11 @@ fn block_of(target: u64, mappings: &[Mapping], memory: &Memory) -> Option<u64> {
 
 /// The token names the process that made the block.
 fn refuse_running(pid: Pid, block: u64, memory: &Memory) -> Result<(), InjectError> {
-    let maker = memory.read(block + TOKEN_OFFSET as u64 + 8, 4);
-    let maker = maker.ok().and_then(|bytes| bytes.try_into().ok());
-    let maker = maker.map_or(0, u32::from_le_bytes);
+    let maker = memory
+        .read(block + TOKEN_OFFSET as u64 + 8, 4)
+        .ok()
+        .and_then(|bytes| bytes.try_into().ok())
+        .map_or(0, u32::from_le_bytes);
     let program = fs::read_link(format!("/proc/{maker}/exe")).unwrap_or_default();
     if program.to_string_lossy().contains("reheap") {
         Err(Obstacle::AlreadyWatched {

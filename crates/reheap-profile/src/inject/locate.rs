@@ -317,8 +317,8 @@ impl<'data, R: ReadRef<'data>> Executable<'data, R> {
                         note.desc(),
                         description,
                         Class::Bits64,
-                    );
-                    let found = found.map_err(|error| LocateError::Damaged(error.to_string()))?;
+                    )
+                    .map_err(|error| LocateError::Damaged(error.to_string()))?;
                     return Ok(Some(found));
                 }
                 address = description + filled(note.desc().len());
@@ -533,8 +533,10 @@ impl Places {
     }
 
     fn add_marker(&mut self, marker: &marker::FoundMarker) {
-        let core = marker.functions.iter();
-        let core = core.map(|function| (function.name, Some(function.program)));
+        let core = marker
+            .functions
+            .iter()
+            .map(|function| (function.name, Some(function.program)));
         for (name, address) in core.chain(marker.aligned.iter().copied()) {
             match address {
                 Some(address) => {
@@ -591,8 +593,10 @@ impl Places {
                 )?;
                 continue;
             }
-            let internal = symbols.get(&format!("__libc_{name}"));
-            let internal = internal.map(Vec::as_slice).unwrap_or_default();
+            let internal = symbols
+                .get(&format!("__libc_{name}"))
+                .map(Vec::as_slice)
+                .unwrap_or_default();
             let is_core = reheap_elf::family::CORE.contains(&name);
             let counts = |found: &&Definition| {
                 is_core || internal.iter().any(|other| other.address == found.address)
@@ -673,7 +677,8 @@ pub(crate) fn dynamic_segment<'data, R: ReadRef<'data>>(
 ) -> Result<(u64, u64), LocateError> {
     let executable = Executable::parse(bytes)?;
     let mut segments = executable.file.elf_program_headers().iter();
-    let dynamic = segments.find(|segment| segment.p_type(LittleEndian) == elf::PT_DYNAMIC);
-    let dynamic = dynamic.ok_or_else(|| LocateError::Damaged("no dynamic segment".to_owned()))?;
+    let dynamic = segments
+        .find(|segment| segment.p_type(LittleEndian) == elf::PT_DYNAMIC)
+        .ok_or_else(|| LocateError::Damaged("no dynamic segment".to_owned()))?;
     Ok((executable.file.entry(), dynamic.p_vaddr(LittleEndian)))
 }

@@ -630,8 +630,11 @@ impl Planner {
         let bytes = (256 << 10).max(self.survey.peak.bytes / 32);
         let has_bytes = epoch.bytes >= bytes && epoch.calls >= 64 * threads;
         if has_calls || has_bytes {
-            let number = epoch.number.checked_add(1).filter(|n| *n != NO_EPOCH);
-            let number = number.ok_or(ReplayError::TooLarge)?;
+            let number = epoch
+                .number
+                .checked_add(1)
+                .filter(|n| *n != NO_EPOCH)
+                .ok_or(ReplayError::TooLarge)?;
             self.epochs.push(self.now);
             self.participants.push(0);
             self.epoch = Epoch {

@@ -122,9 +122,8 @@ fn open_inode(path: &Path, inode: u64) -> Option<File> {
 
 /// The vdso is not in a file, but the kernel gives all processes the same, this one too.
 fn vdso(size: u64) -> Option<Bytes> {
-    let own = maps::parse(&fs::read("/proc/self/maps").ok()?);
-    let own = own
-        .iter()
+    let own = maps::parse(&fs::read("/proc/self/maps").ok()?)
+        .into_iter()
         .find(|mapping| mapping.path == Path::new("[vdso]"))?;
     if own.end - own.start != size {
         return None; // of a program of 32 bits

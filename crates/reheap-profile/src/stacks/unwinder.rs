@@ -435,8 +435,9 @@ impl<'a> Walk<'a> {
         };
         match caller {
             Ok(caller) => {
-                let caller = caller.and_then(FrameAddress::from_return_address);
-                let caller = caller.ok_or(StackEnd::Root)?;
+                let caller = caller
+                    .and_then(FrameAddress::from_return_address)
+                    .ok_or(StackEnd::Root)?;
                 if self.stack_pointer() <= stack_pointer && self.address.is_return_address() {
                     return Err(StackEnd::Lost);
                 }

@@ -229,8 +229,9 @@ const DEFLATED: u8 = 1;
 fn put_column(bytes: &mut Vec<u8>, column: &[u8]) {
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
     let written = encoder.write_all(column);
-    let deflated = written.and_then(|()| encoder.finish());
-    let deflated = deflated.expect("memory can be written");
+    let deflated = written
+        .and_then(|()| encoder.finish())
+        .expect("memory can be written");
     let (method, stored) = if deflated.len() < column.len() {
         (DEFLATED, deflated.as_slice())
     } else {

@@ -31,8 +31,8 @@ pub(super) fn counter_is_steady() -> bool {
         return true;
     }
     // Absent from a container's /sys is no reason for a slower clock if the processor says that its counter is steady.
-    let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let flags = flags.lines().find(|line| line.starts_with("flags"));
+    let processors = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let flags = processors.lines().find(|line| line.starts_with("flags"));
     let has = |flag: &str| flags.is_some_and(|line| line.split(' ').any(|word| word == flag));
     has("constant_tsc") && has("nonstop_tsc")
 }

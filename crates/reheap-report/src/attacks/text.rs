@@ -37,8 +37,11 @@ pub fn text(results: &Results, style: Style) -> String {
 }
 
 fn table(matrix: &Matrix<'_>) -> Table {
-    let attacks = matrix.results.attacks.iter();
-    let attacks = attacks.map(|attack| format!("{} ({})", attack.name, words::cwe(attack.cwe)));
+    let attacks = matrix
+        .results
+        .attacks
+        .iter()
+        .map(|attack| format!("{} ({})", attack.name, words::cwe(attack.cwe)));
     let rows = attacks.chain(SUMS.map(|(name, _)| name.to_owned()));
     let row = |name| RowName {
         name,

@@ -26,8 +26,11 @@ impl Memory<'_> {
     pub(crate) const RESIDENT: Tone = Tone::Candidate(1);
 
     pub(crate) fn draw(&self, in_words: &str) -> String {
-        let moments = self.live.iter().chain(&self.resident);
-        let moments = moments.chain(self.peak.iter().map(|(peak, _)| peak));
+        let moments = self
+            .live
+            .iter()
+            .chain(&self.resident)
+            .chain(self.peak.iter().map(|(peak, _)| peak));
         let axis = Axis::of(
             moments.map(|(_, bytes)| *bytes).chain([0.0]),
             Unit::Bytes,

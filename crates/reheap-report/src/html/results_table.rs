@@ -115,8 +115,9 @@ impl<'a> Plotted<'a> {
         let (text, verdict) = ratio(comparison);
         let noun = figures::noun(&self.analysis.quantity);
         let title = format!("{}, {noun}: {text}", shown.variant.name);
-        let estimate = comparison.and_then(|comparison| comparison.ratio);
-        let estimate = estimate.filter(|_| self.axis.is_some());
+        let estimate = comparison
+            .and_then(|comparison| comparison.ratio)
+            .filter(|_| self.axis.is_some());
         let has_place = comparison.is_some() || shown.variant.role == Role::Baseline;
         let draw = |axis| {
             let interval = comparison.and_then(plotted);

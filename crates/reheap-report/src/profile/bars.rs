@@ -74,11 +74,14 @@ fn histogram(screen: &mut Screen, heading: &str, all: &[Bar]) {
 
 /// A histogram without what finds no room.
 fn narrow_bars(heading: &str, all: &[Bar], room: usize) -> Vec<String> {
-    let without_rounding = all.iter().cloned().map(|bar| Bar {
-        rounding: None,
-        ..bar
-    });
-    let without_rounding: Vec<Bar> = without_rounding.collect();
+    let without_rounding: Vec<Bar> = all
+        .iter()
+        .cloned()
+        .map(|bar| Bar {
+            rounding: None,
+            ..bar
+        })
+        .collect();
     let (widest, narrowest) = BAR;
     let complete = (narrowest..=widest)
         .rev()
@@ -104,8 +107,12 @@ fn bars(heading: &str, all: &[Bar], width: usize) -> Vec<String> {
     let counts: Vec<String> = all.iter().map(|bar| grouped(bar.blocks)).collect();
     let ranges = all.iter().map(|bar| bar.range.width());
     let for_ranges = ranges.max().unwrap_or(0).max(heading.width());
-    let for_counts = counts.iter().map(|count| count.width()).max().unwrap_or(0);
-    let for_counts = for_counts.max("blocks".len());
+    let for_counts = counts
+        .iter()
+        .map(|count| count.width())
+        .max()
+        .unwrap_or(0)
+        .max("blocks".len());
     let has_rounding = all.iter().any(|bar| bar.rounding.is_some());
     let most = all.iter().map(|bar| bar.share).fold(0.0, f64::max);
     let column = if has_rounding { "  rounding" } else { "" };

@@ -250,8 +250,9 @@ fn reallocated(whole: &Whole<'_>) -> Option<String> {
 fn requests(whole: &Whole<'_>) -> Option<String> {
     let counts = &whole.counts;
     let mut said = Vec::new();
-    let unusual = counts.alignments.iter();
-    let unusual: Vec<_> = unusual
+    let unusual: Vec<_> = counts
+        .alignments
+        .iter()
         .filter(|(alignment, blocks)| **alignment > USUAL_ALIGNMENT && **blocks > 0)
         .map(|(alignment, blocks)| format!("{} at {}", grouped(*blocks), short_bytes(*alignment)))
         .collect();
@@ -382,10 +383,15 @@ pub(crate) fn unseen(unseen: &Unseen) -> String {
 
 /// How a process is called in a table: its number and its program.
 pub(crate) fn process_name(process: &Process) -> String {
-    let file = process.program.file_name();
-    let file = file.unwrap_or(process.program.as_os_str());
-    let name = process.name.as_deref().map(Cow::Borrowed);
-    let name = name.unwrap_or_else(|| file.to_string_lossy());
+    let file = process
+        .program
+        .file_name()
+        .unwrap_or(process.program.as_os_str());
+    let name = process
+        .name
+        .as_deref()
+        .map(Cow::Borrowed)
+        .unwrap_or_else(|| file.to_string_lossy());
     format!("{} {name}", process.pid)
 }
 

@@ -62,8 +62,10 @@ fn add_process(file: &mut File, process: &Process, seconds: f64) {
         (before, allocations) = (live, point.allocations);
     }
     for (at, site) in process.sites.stacks.iter().enumerate() {
-        let frames = site.frames.iter().rev();
-        let frames: Vec<FrameInfo> = frames
+        let frames: Vec<FrameInfo> = site
+            .frames
+            .iter()
+            .rev()
             .filter_map(|frame| process.sites.frames.get(*frame as usize))
             .map(|frame| frame_info(file, frame))
             .collect();

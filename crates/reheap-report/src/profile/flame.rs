@@ -178,8 +178,8 @@ impl Graph<'_, '_> {
             html(below.trim_start_matches('\n')),
             html(&figure),
             html(&percent(width))
-        );
-        let title = title.replace("&#10;&#10;", "&#10;");
+        )
+        .replace("&#10;&#10;", "&#10;");
         writeln!(
             self.boxes,
             r#"<div class="{colour}" style="left:{:.3}%;width:{:.3}%;top:{}px" title="{title}">{text}</div>"#,

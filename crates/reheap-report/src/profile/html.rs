@@ -351,8 +351,10 @@ fn sites(stacks: &Stacks<'_>) -> Option<Table> {
     let sites = stacks.call_sites();
     let all = stacks.bytes();
     let rows = sites.iter().take(ROWS_MAX).map(|site| {
-        let callers = site.callers.iter().take(CALLERS_MAX);
-        let callers: String = callers
+        let callers: String = site
+            .callers
+            .iter()
+            .take(CALLERS_MAX)
             .map(|caller| format!(" ← {}", short_function(&caller.function, 60)))
             .collect();
         let place = site.place().unwrap_or_default();

@@ -104,8 +104,10 @@ fn check_time(time: &TimeShares) -> Result<(), ReadError> {
     for seconds in [time.user_seconds, time.system_seconds, time.waited_seconds] {
         check("a time", seconds)?;
     }
-    let named = time.memory_functions.values();
-    let named = named.fold(0u64, |sum, samples| sum.saturating_add(*samples));
+    let named = time
+        .memory_functions
+        .values()
+        .fold(0u64, |sum, samples| sum.saturating_add(*samples));
     let memory = time.in_memory_functions.unwrap_or(0).max(named);
     let parts = [
         time.in_allocator.saturating_add(memory),

@@ -56,8 +56,10 @@ impl Screen {
             .collect();
         let taken: usize = groups.iter().map(Group::width).sum();
         let widest = groups.iter().map(Group::width).max().unwrap_or(0);
-        let room = width.saturating_sub(taken).max(NAMES_MIN);
-        let room = room.min(width.saturating_sub(widest));
+        let room = width
+            .saturating_sub(taken)
+            .max(NAMES_MIN)
+            .min(width.saturating_sub(widest));
         let name = |name: String| RowName {
             name: cut(visible(&name).trim_end(), room),
             notes: Vec::new(),

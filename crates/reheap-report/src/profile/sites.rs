@@ -75,9 +75,11 @@ impl<'a> Stacks<'a> {
                 })
                 .collect();
             for site in &process.sites.stacks {
-                let places = site.frames.iter();
-                let places = places.filter_map(|place| of_process.get(*place as usize).copied());
-                let places: Vec<u32> = places.collect();
+                let places: Vec<u32> = site
+                    .frames
+                    .iter()
+                    .filter_map(|place| of_process.get(*place as usize).copied())
+                    .collect();
                 match stacks.get_mut(&places) {
                     Some(sum) => add(sum, site),
                     None => {

@@ -230,8 +230,10 @@ fn site_name(site: &CallSite<'_>) -> String {
         .place()
         .map_or_else(String::new, |note| format!(" ({note})"));
     let function = short_function(site.function(), 40);
-    let callers = site.callers.iter().take(3);
-    let callers: String = callers
+    let callers: String = site
+        .callers
+        .iter()
+        .take(3)
         .map(|frame| format!(" ← {}", short_function(&frame.function, 24)))
         .collect();
     format!("{function}{place}{callers}")

@@ -186,8 +186,8 @@ fn unknown(name: &str) -> ThresholdError {
     let alike = |figure: &Figure| strsim::jaro_winkler(&name.to_lowercase(), figure.name);
     let nearest = FIGURES
         .iter()
-        .max_by(|one, other| alike(one).total_cmp(&alike(other)));
-    let nearest = nearest.filter(|figure| alike(figure) > ALIKE);
+        .max_by(|one, other| alike(one).total_cmp(&alike(other)))
+        .filter(|figure| alike(figure) > ALIKE);
     let suggestion = match nearest {
         Some(figure) => format!("did you mean `{}`?", figure.name),
         None => {
@@ -211,11 +211,15 @@ struct Typed<'a> {
 impl Typed<'_> {
     fn read(&self) -> Result<Bound, ThresholdError> {
         let typed = self.bound;
-        let end = typed.find(|c: char| c.is_alphabetic() || c == '%');
-        let end = end.unwrap_or(typed.len());
+        let end = typed
+            .find(|c: char| c.is_alphabetic() || c == '%')
+            .unwrap_or(typed.len());
         let (digits, unit) = (typed[..end].trim(), typed[end..].trim());
-        let value = digits.parse().ok().filter(|value: &f64| value.is_finite());
-        let value = value.ok_or_else(|| ThresholdError::NotANumber(typed.to_owned()))?;
+        let value = digits
+            .parse()
+            .ok()
+            .filter(|value: &f64| value.is_finite())
+            .ok_or_else(|| ThresholdError::NotANumber(typed.to_owned()))?;
         let unsigned = digits.trim_start_matches(['+', '-']);
         match (unit, digits.as_bytes().first(), self.side) {
             ("%", Some(b'+'), Side::Above) | ("%", Some(b'-'), Side::Below) => {
@@ -246,8 +250,10 @@ impl Typed<'_> {
             return Ok(Bound::Value(value * size));
         }
         let first = |unit: &str| unit.chars().next().map(|first| first.to_ascii_lowercase());
-        let meant = units.iter().find(|(name, _)| first(name) == first(unit));
-        let meant = meant.map_or(self.usual_unit(), |(name, _)| name);
+        let meant = units
+            .iter()
+            .find(|(name, _)| first(name) == first(unit))
+            .map_or(self.usual_unit(), |(name, _)| name);
         Err(ThresholdError::OtherUnit {
             figure: self.figure.name,
             units: match self.figure.unit {

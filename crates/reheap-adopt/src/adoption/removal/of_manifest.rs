@@ -265,8 +265,12 @@ impl Work<'_> {
             if is_feature {
                 value == key
             } else {
-                let name = value.strip_prefix("dep:").unwrap_or(value);
-                let name = name.split('/').next().unwrap_or_default();
+                let name = value
+                    .strip_prefix("dep:")
+                    .unwrap_or(value)
+                    .split('/')
+                    .next()
+                    .unwrap_or_default();
                 name.trim_end_matches('?') == key && (value != name || value == key)
             }
         };
@@ -372,8 +376,11 @@ impl Work<'_> {
                 self.unmarked.insert(line);
             }
             if header.path.last().is_some_and(|key| key == "reheap") {
-                let keys = others.iter().filter_map(|piece| piece.path.last());
-                let keys: Vec<&str> = keys.map(String::as_str).collect();
+                let keys: Vec<&str> = others
+                    .iter()
+                    .filter_map(|piece| piece.path.last())
+                    .map(String::as_str)
+                    .collect();
                 let why = format!(
                     "`[{}]` has more keys: {}",
                     dotted(&header.path),
@@ -424,8 +431,10 @@ fn ours(contents: &str, piece: &Piece<'_>, value: &Value) -> Option<Ours> {
         [.., "dependencies", package] => {
             crates::find(package)?;
             let data = Data::of_written(written)?;
-            let in_member = [false, true].map(Packaged::value_in_member);
-            let mut in_member = in_member.iter().filter_map(|value| Data::of_written(value));
+            let mut in_member = [false, true]
+                .map(Packaged::value_in_member)
+                .into_iter()
+                .filter_map(|value| Data::of_written(&value));
             if in_member.any(|value| value == data) {
                 return Some(Ours::Dependency(None));
             }

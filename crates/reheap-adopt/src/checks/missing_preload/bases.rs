@@ -58,8 +58,10 @@ const LIBRARIES: [&str; 8] = [
 impl Base {
     pub(super) fn of(image: &str) -> Self {
         let image = image.split('@').next().unwrap_or("");
-        let own = LIBRARIES.iter().find_map(|from| image.strip_prefix(from));
-        let own = own.unwrap_or(image);
+        let own = LIBRARIES
+            .iter()
+            .find_map(|from| image.strip_prefix(from))
+            .unwrap_or(image);
         let (name, tag) = own.split_once(':').unwrap_or((own, ""));
         if name == "alpine" || OF_DEBIAN.contains(&name) && tag.contains("alpine") {
             return Self::Alpine;
@@ -222,8 +224,11 @@ impl Contents {
         let is = |names: &[&str]| words.iter().position(|word| names.contains(&word.as_str()));
         let installs = is(&["apt-get", "apt", "aptitude", "apk"]);
         let action = installs.and_then(|at| {
-            let rest = words.iter().enumerate().skip(at);
-            let mut rest = rest.filter(|(_, word)| ["install", "add"].contains(&word.as_str()));
+            let mut rest = words
+                .iter()
+                .enumerate()
+                .skip(at)
+                .filter(|(_, word)| ["install", "add"].contains(&word.as_str()));
             rest.next().map(|(at, _)| at)
         });
         if let Some(action) = action {
@@ -261,10 +266,9 @@ impl Contents {
 
     fn add_copy(&mut self, text: &str, directory: Option<&str>) {
         let list = text.trim().trim_start_matches('[').trim_end_matches(']');
-        let words = list
+        let words: Vec<&str> = list
             .split([' ', ',', '\n', '\t'])
-            .map(|word| word.trim_matches('"'));
-        let words: Vec<&str> = words
+            .map(|word| word.trim_matches('"'))
             .filter(|word| !word.is_empty() && !word.starts_with("--"))
             .collect();
         self.mentions
@@ -309,8 +313,12 @@ impl Contents {
     }
 
     fn has_package(&self, library: &Library) -> bool {
-        let names = library.names.iter().chain(library.brought_by);
-        let names: Vec<&str> = names.copied().collect();
+        let names: Vec<&str> = library
+            .names
+            .iter()
+            .chain(library.brought_by)
+            .copied()
+            .collect();
         self.packages
             .iter()
             .any(|package| names.iter().any(|name| package.contains(name)))

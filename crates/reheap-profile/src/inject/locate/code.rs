@@ -44,8 +44,12 @@ impl<'data> Code<'data> {
                 code.note(&instruction, interesting);
             }
         }
-        let called = code.calls.iter().map(|call| call.target);
-        let called: Vec<u64> = called.filter(|&at| code.bytes_from(at).is_some()).collect();
+        let called: Vec<u64> = code
+            .calls
+            .iter()
+            .map(|call| call.target)
+            .filter(|&at| code.bytes_from(at).is_some())
+            .collect();
         code.functions.extend(called);
         code
     }
@@ -59,9 +63,13 @@ impl<'data> Code<'data> {
                 jump.target < function || jump.target >= self.end_of(function)
             })
         };
-        let targets = self.jumps.iter().filter(leaves).map(|jump| jump.target);
-        let targets = targets.filter(|&target| self.bytes_from(target).is_some());
-        let targets: Vec<u64> = targets.collect();
+        let targets: Vec<u64> = self
+            .jumps
+            .iter()
+            .filter(leaves)
+            .map(|jump| jump.target)
+            .filter(|&target| self.bytes_from(target).is_some())
+            .collect();
         self.functions.extend(targets);
     }
 

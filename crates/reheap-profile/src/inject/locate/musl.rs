@@ -40,8 +40,10 @@ pub(super) fn find(code: &mut Code<'_>) -> Option<BTreeMap<&'static str, u64>> {
 
     let wrappers = code.wrappers(inner_malloc);
     let calls_wrapper = |&function: &u64| !code.callees(function).is_disjoint(&wrappers);
-    let callocs = wrappers.iter().flat_map(|&wrapper| code.callers(wrapper));
-    let callocs = callocs.filter(|&function| is_calloc(code, function));
+    let callocs = wrappers
+        .iter()
+        .flat_map(|&wrapper| code.callers(wrapper))
+        .filter(|&function| is_calloc(code, function));
     let calloc = only(&callocs.filter(calls_wrapper).collect())?;
     let called = code.callees(calloc);
     let malloc = only(&wrappers.intersection(&called).copied().collect())?;
@@ -73,8 +75,10 @@ fn find_aligned(
     let mut found = BTreeMap::new();
     if let Some(aligned_alloc) = only(&callers) {
         found.insert("aligned_alloc", aligned_alloc);
-        let callers = code.callers_that_go_on(aligned_alloc).into_iter();
-        let callers = callers.filter(|&function| returns_number(code, function, EINVAL));
+        let callers = code
+            .callers_that_go_on(aligned_alloc)
+            .into_iter()
+            .filter(|&function| returns_number(code, function, EINVAL));
         if let Some(posix_memalign) = only(&callers.collect()) {
             found.insert("posix_memalign", posix_memalign);
         }
