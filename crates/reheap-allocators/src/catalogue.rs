@@ -46,8 +46,10 @@ pub struct Allocator {
     pub name: &'static str,
     /// The allocator's own version, which a package's minor update may change.
     pub version: &'static str,
-    /// What sets it apart from the others, in half a line.
+    /// What sets it apart from the others, in a few words: it has to fit the table of `reheap list`.
     pub summary: &'static str,
+    /// What else there is to say of it, in half a line; may be empty.
+    pub details: &'static str,
     /// Its licence, as an SPDX expression.
     pub licence: &'static str,
     /// What its build has against misuse of memory. Which attacks that stops is measured, and never said here.
@@ -249,7 +251,8 @@ pub const CATALOGUE: &[Allocator] = &[
     Allocator {
         name: "mimalloc",
         version: "2.3.2",
-        summary: "the fast, small default, good with many threads; reheap changes one path of its `free` and one of its `malloc`",
+        summary: "the default; good with many threads",
+        details: "reheap changes one path of its `free` and one of its `malloc`",
         licence: "MIT",
         hardening: "none: it notices neither a double free nor an overflow",
         is_hardened: false,
@@ -287,6 +290,7 @@ pub const CATALOGUE: &[Allocator] = &[
         name: "mimalloc3",
         version: "3.3.2",
         summary: "the third generation of mimalloc",
+        details: "",
         licence: "MIT",
         hardening: "none: it notices neither a double free nor an overflow",
         is_hardened: false,
@@ -311,7 +315,8 @@ pub const CATALOGUE: &[Allocator] = &[
     Allocator {
         name: "mimalloc-secure",
         version: "3.3.2",
-        summary: "mimalloc 3, built with its mitigations of levels 1 to 4 of 5",
+        summary: "mimalloc 3 with its mitigations",
+        details: "built with levels 1 to 4 of 5",
         licence: "MIT",
         hardening: MIMALLOC_SECURE_HARDENING,
         is_hardened: true,
@@ -336,7 +341,8 @@ pub const CATALOGUE: &[Allocator] = &[
     Allocator {
         name: "mimalloc2-secure",
         version: "2.3.2",
-        summary: "mimalloc 2, built with its mitigations of levels 1 to 4 of 5",
+        summary: "mimalloc 2 with its mitigations",
+        details: "built with levels 1 to 4 of 5",
         licence: "MIT",
         hardening: MIMALLOC_SECURE_HARDENING,
         is_hardened: true,
@@ -365,7 +371,8 @@ pub const CATALOGUE: &[Allocator] = &[
     Allocator {
         name: "jemalloc",
         version: "5.3.1",
-        summary: "suits long-running servers; little fragmentation, many options",
+        summary: "suits long-running servers",
+        details: "little fragmentation, many options",
         licence: "BSD-2-Clause",
         hardening: "none with its default options",
         is_hardened: false,
@@ -383,7 +390,8 @@ pub const CATALOGUE: &[Allocator] = &[
     Allocator {
         name: "rpmalloc",
         version: "1.4.3",
-        summary: "tiny code; each thread has a cache that needs no lock",
+        summary: "small code, and caches without locks",
+        details: "each thread has a cache of its own",
         licence: "MIT OR Unlicense",
         hardening: "none",
         is_hardened: false,
@@ -397,7 +405,8 @@ pub const CATALOGUE: &[Allocator] = &[
     Allocator {
         name: "snmalloc",
         version: "0.7.6",
-        summary: "suits programs in which one thread allocates and another frees; threads pass blocks as messages",
+        summary: "suits threads that pass blocks on",
+        details: "it does well where one thread allocates and another frees",
         licence: "MIT",
         hardening: "none: it stops the program at no memory error",
         is_hardened: false,
@@ -422,7 +431,8 @@ pub const CATALOGUE: &[Allocator] = &[
     Allocator {
         name: "snmalloc-checks",
         version: "0.7.6",
-        summary: "snmalloc, built with its checks (SNMALLOC_CHECK_CLIENT)",
+        summary: "snmalloc with its checks",
+        details: "built with SNMALLOC_CHECK_CLIENT",
         licence: "MIT",
         hardening: "encoded free lists, randomised order, checks of what is freed; nothing between blocks",
         is_hardened: true,
@@ -444,7 +454,8 @@ pub const CATALOGUE: &[Allocator] = &[
     Allocator {
         name: "hardened_malloc",
         version: "2026071503",
-        summary: "GrapheneOS's allocator, as it is by default; slow, and uses much address space",
+        summary: "GrapheneOS's allocator; slow",
+        details: "as it is by default; it uses much address space",
         licence: "MIT AND (Zlib OR BSL-1.0)",
         hardening: "canaries behind blocks, guard regions, randomised order, zeroed and quarantined memory, metadata apart from blocks",
         is_hardened: true,
@@ -462,7 +473,8 @@ pub const CATALOGUE: &[Allocator] = &[
     Allocator {
         name: "hardened_malloc-light",
         version: "2026071503",
-        summary: "GrapheneOS's allocator, with fewer guard regions and no quarantine of small blocks",
+        summary: "hardened_malloc, less strict",
+        details: "it has fewer guard regions and no quarantine of small blocks",
         licence: "MIT AND (Zlib OR BSL-1.0)",
         hardening: "canaries behind blocks, guard regions, zeroed memory, quarantine of large blocks, metadata apart from blocks",
         is_hardened: true,
@@ -481,6 +493,7 @@ pub const CATALOGUE: &[Allocator] = &[
         name: "stock",
         version: "",
         summary: "the libc's own allocator",
+        details: "",
         licence: "MIT",
         hardening: "musl's: metadata apart from blocks, checked headers; glibc's: consistency checks",
         is_hardened: true,

@@ -32,7 +32,7 @@ pub(crate) struct AllocatorArguments {
 /// How an allocator is tuned.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct TuningArguments {
-    /// An option of the allocator; `reheap list` shows them
+    /// An option of the allocator; `reheap list NAME` shows them
     #[arg(id = "tuning", short, long, value_name = "KEY=VALUE")]
     pub(crate) options: Vec<String>,
 }
@@ -42,7 +42,7 @@ pub(crate) struct TuningArguments {
 pub(crate) struct LibcChoiceArguments {
     #[command(flatten)]
     allocator: AllocatorArguments,
-    /// Which memcpy, memcmp, strlen and so on to use: reheap's fast ones or the libc's own
+    /// The memcpy, memcmp, strlen and so on: reheap's fast ones or the libc's own
     /// [default: fast, unless the allocator is `stock`]
     #[arg(long, value_name = "WHOSE")]
     memory_functions: Option<WhoseMemoryFunctions>,

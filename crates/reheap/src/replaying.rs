@@ -23,11 +23,11 @@ const REPLAYER: program::Program = program::replayer(SOURCE, &COMPILER_FLAGS);
 /// How a trace is performed.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct PerformingArguments {
-    /// What to write of each block of a trace: nothing, the first byte and the last, also a byte of each
+    /// The part of each block of a trace to write: nothing, the first byte and the last, also a byte of each
     /// page, or all of it [default: pages]
     #[arg(long, value_name = "WHAT")]
     touch: Option<TouchName>,
-    /// When to make a trace's calls: as soon as possible, or not before the recorded time [default: max]
+    /// Make a trace's calls as soon as possible, or not before the recorded time [default: max]
     #[arg(long, value_name = "SPEED")]
     speed: Option<SpeedName>,
 }

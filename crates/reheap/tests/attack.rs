@@ -403,13 +403,17 @@ fn the_list_has_every_attack_in_a_line() {
 
 #[test]
 fn the_catalogue_says_how_its_allocators_fared() {
-    let text = run(&mut reheap("list")).succeeded().stdout;
-    let of_stock = text.split("\nstock: ").nth(1).unwrap();
-    let line = of_stock
+    let text = run(&mut reheap("list stock")).succeeded().stdout;
+    let line = text
         .lines()
         .find(|line| line.starts_with("  attacks "))
         .unwrap();
     assert!(line.starts_with("  attacks    glibc stops "), "{line}");
+    let of_glibc = line.split_whitespace().nth(3).unwrap();
+    let table = run(&mut reheap("list")).succeeded().stdout;
+    let mut lines = table.lines();
+    let row = lines.find(|line| line.starts_with("stock ")).unwrap();
+    assert!(row.contains(&format!(" {of_glibc}, ")), "{row}");
     let rows = json(&run(&mut reheap("list --json")).succeeded());
     let mut rows = rows.as_array().unwrap().iter();
     let mimalloc = rows.find(|row| row["name"] == "mimalloc").unwrap();

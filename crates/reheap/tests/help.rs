@@ -12,19 +12,17 @@ fn all_help(program: fn(&str) -> Command, above: &str) -> Vec<(String, String)> 
     let outcome = run(&mut program(&format!("{above} --help"))).succeeded();
     assert_eq!(outcome.stderr, "", "{above}");
     let mut found = vec![(above.to_owned(), outcome.stdout.clone())];
-    let commands = outcome
-        .stdout
-        .split("\nCommands:\n")
-        .nth(1)
-        .unwrap_or_default();
-    for line in commands.lines().take_while(|line| !line.is_empty()) {
-        let is_name = line.starts_with("  ") && !line.starts_with("   ");
-        let name = line.split_whitespace().next().unwrap();
-        if is_name && name != "help" {
-            found.extend(all_help(program, format!("{above} {name}").trim()));
-        }
+    for name in outcome.stdout.lines().filter_map(listed_command) {
+        found.extend(all_help(program, format!("{above} {name}").trim()));
     }
     found
+}
+
+/// The command that a line of a help describes: `  bench      Compare time and memory …`.
+fn listed_command(line: &str) -> Option<&str> {
+    let (name, _) = line.strip_prefix("  ")?.split_once("  ")?;
+    let is_name = name.starts_with(|letter: char| letter.is_ascii_lowercase());
+    (is_name && !name.contains(' ') && name != "help").then_some(name)
 }
 
 fn both_programs() -> Vec<(String, String)> {
@@ -83,6 +81,27 @@ fn every_command_is_found() {
             of_cargo.iter().any(|name| name == command),
             "{command}: {of_cargo:?}"
         );
+    }
+}
+
+#[test]
+fn commands_are_grouped_by_what_one_does_and_each_has_one_line() {
+    for (program, headings) in [
+        (
+            reheap as fn(&str) -> Command,
+            "Build static programs,Run dynamic programs,Look,Measure,Ship,Housekeeping,Options",
+        ),
+        (cargo_reheap, "Build,Run,Measure,Ship,Options"),
+    ] {
+        let help = run(&mut program("--help")).succeeded().stdout;
+        let listed = help.split("\nOptions:").next().unwrap();
+        let found = help.lines().filter_map(|line| line.strip_suffix(':'));
+        let found: Vec<&str> = found.filter(|line| !line.starts_with("Example")).collect();
+        assert_eq!(found.join(","), headings, "{help}");
+        for line in listed.lines().filter(|line| line.starts_with(' ')) {
+            let fits = line.chars().count() <= 80 && listed_command(line).is_some();
+            assert!(fits, "{line}");
+        }
     }
 }
 
@@ -272,20 +291,6 @@ fn json_is_json_and_the_data_is_in_it() {
     ] {
         assert!(names.contains(&name), "{name}: {names:?}");
     }
-    let text = run(&mut reheap("list")).succeeded().stdout;
-    for row in list.as_array().unwrap() {
-        for field in ["name", "summary", "licence", "hardening"] {
-            let value = row[field].as_str().unwrap();
-            assert!(!value.is_empty() && text.contains(value), "{field}: {row}");
-        }
-        for option in row["tuning"].as_array().unwrap() {
-            assert!(
-                text.contains(&format!("-t {}=…", option["key"].as_str().unwrap())),
-                "{option}"
-            );
-        }
-    }
-
     let inspect = json(run(reheap("inspect --json").arg(env!("CARGO_BIN_EXE_reheap"))).succeeded());
     assert_eq!(inspect.as_array().unwrap().len(), 1);
     let doctor = json(run(&mut reheap("doctor --json")));
@@ -296,6 +301,83 @@ fn json_is_json_and_the_data_is_in_it() {
             ["good", "lacking"].contains(&row["state"].as_str().unwrap()),
             "{row}"
         );
+    }
+}
+
+fn catalogue() -> Vec<Value> {
+    let list = run(&mut reheap("list --json")).succeeded().stdout;
+    serde_json::from_str(&list).unwrap()
+}
+
+#[test]
+fn the_catalogue_fits_a_terminal_and_has_every_allocator_in_a_line() {
+    let text = run(&mut reheap("list")).succeeded().stdout;
+    assert!(text.lines().count() <= 24, "{text}");
+    for line in text.lines() {
+        assert!(
+            line.chars().count() <= 80 && line == line.trim_end(),
+            "{line}"
+        );
+    }
+    for row in catalogue() {
+        let name = row["name"].as_str().unwrap();
+        let mut lines = text.lines();
+        let line = lines.find(|line| line.starts_with(&format!("{name} ")));
+        for field in ["version", "summary"] {
+            let value = row[field].as_str().unwrap();
+            assert!(
+                line.is_some_and(|line| line.contains(value)),
+                "{value}:\n{text}"
+            );
+        }
+    }
+}
+
+#[test]
+fn everything_about_an_allocator_is_shown_by_its_name() {
+    for row in catalogue() {
+        let name = row["name"].as_str().unwrap();
+        let text = run(&mut reheap(&format!("list {name}"))).succeeded().stdout;
+        for field in [
+            "name",
+            "version",
+            "summary",
+            "details",
+            "licence",
+            "hardening",
+        ] {
+            assert!(
+                text.contains(row[field].as_str().unwrap()),
+                "{field}:\n{text}"
+            );
+        }
+        for option in row["tuning"].as_array().unwrap() {
+            let key = option["key"].as_str().unwrap();
+            assert!(text.contains(&format!("-t {key}=…")), "{key}:\n{text}");
+        }
+        for limit in row["limits"].as_array().unwrap() {
+            assert!(text.contains(limit.as_str().unwrap()), "{limit}:\n{text}");
+        }
+        for (target, reason) in row["missing_on"].as_object().unwrap() {
+            let reason = reason.as_str().unwrap();
+            assert!(text.contains(target) && text.contains(reason), "{text}");
+        }
+        let one = run(&mut reheap(&format!("list {name} --json"))).succeeded();
+        let one: Vec<Value> = serde_json::from_str(&one.stdout).unwrap();
+        assert_eq!(one, [row]);
+    }
+}
+
+#[test]
+fn a_name_that_is_not_in_the_catalogue_gets_the_nearest() {
+    for (typed, hint) in [
+        ("jemaloc", "did you mean `reheap list jemalloc`?"),
+        ("12345", "`reheap list` shows all"),
+    ] {
+        let outcome = run(&mut reheap(&format!("list {typed}"))).ended_with(2);
+        let expected = format!("reheap: unknown allocator `{typed}`\n\nhint: {hint}\n");
+        assert_eq!(outcome.stderr, expected);
+        assert_eq!(outcome.stdout, "");
     }
 }
 

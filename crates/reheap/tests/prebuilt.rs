@@ -122,7 +122,7 @@ fn the_catalogue_says_where_each_library_comes_from() {
     run(&mut reheap("run -a jemalloc -- true")).succeeded();
     let list = run(&mut reheap("list --json")).succeeded().stdout;
     assert!(list.contains("\"glibc\": \"cache\""), "{list}");
-    let text = run(&mut package.reheap("list")).succeeded().stdout;
+    let text = run(&mut package.reheap("list jemalloc")).succeeded().stdout;
     assert!(text.contains("  library    prebuilt\n"), "{text}");
 }
 
@@ -175,7 +175,7 @@ fn the_catalogue_says_why_a_library_is_not_prebuilt() {
     let path = files.remove(at)["path"].clone();
     value["left_out"] = json!([{"path": path, "reason": "no compiler took it"}]);
     fs::write(&manifest, value.to_string()).unwrap();
-    let text = run(&mut package.reheap("list")).succeeded().stdout;
+    let text = run(&mut package.reheap("list snmalloc")).succeeded().stdout;
     assert!(
         text.contains("glibc is not prebuilt: no compiler took it\n"),
         "{text}"
@@ -235,7 +235,7 @@ fn files_of_the_package_that_may_not_be_read_are_an_error_and_not_their_absence(
             .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
             .arg(package.path("bin/reheap"));
     }
-    run(command.arg("list").current_dir("/"))
+    run(command.args(["list", "jemalloc"]).current_dir("/"))
         .ended_with(1)
         .said(&[
             &format!("cannot use the prebuilt files of `{}", closed.display()),

@@ -10,26 +10,27 @@ use crate::choice::AllocatorArguments;
 pub(crate) struct SetUpArguments {
     #[command(flatten)]
     pub(crate) allocator: AllocatorArguments,
-    /// In the sources, or for `cargo reheap` [default: `reheap` if the project is built only for musl, else `crate`]
+    /// The style: in the sources, or in Cargo.toml for `cargo reheap` [default: `reheap` if the project is built only
+    /// for musl, else `crate`]
     #[arg(long = "with", value_name = "STYLE")]
     pub(crate) style: Option<Style>,
-    /// On which targets: triples with commas, a condition, or `all` [default: cfg(target_env = "musl"), with --wheel
-    /// cfg(target_os = "linux")]
+    /// The targets that get it: triples with commas, a condition, or `all` [default: cfg(target_env = "musl"), with
+    /// --wheel cfg(target_os = "linux")]
     #[arg(long, value_name = "TARGETS")]
     pub(crate) targets: Option<String>,
-    /// With `--with reheap`: the stack size of threads that do not set one, in bytes
+    /// The stack size of threads that do not set one, in bytes; only with `--with reheap`
     #[arg(long, value_name = "BYTES")]
     pub(crate) stack_size: Option<u64>,
-    /// Only with this feature, which is added
+    /// A feature to add, which turns the allocator on
     #[arg(long, value_name = "NAME")]
     pub(crate) feature: Option<String>,
     /// Turn that feature on by default
     #[arg(long, requires = "feature")]
     pub(crate) on_by_default: bool,
-    /// In the shared libraries of Python or Node modules, for their Rust code
+    /// Set up modules of Python or Node, for the Rust code of their shared libraries
     #[arg(long)]
     pub(crate) wheel: bool,
-    /// Add a job that checks it
+    /// Add a job that checks the project
     #[arg(long, value_name = "SERVICE")]
     pub(crate) ci: Option<Service>,
     /// Show what would change, and change nothing

@@ -23,7 +23,7 @@ pub(crate) struct MeasuringArguments {
     /// Run exactly this many rounds, however long they take
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     rounds: Option<u32>,
-    /// Without --rounds, how long all runs may take
+    /// Spend at most this long on all runs, without --rounds
     #[arg(
         long,
         value_name = "SECONDS",
@@ -32,7 +32,7 @@ pub(crate) struct MeasuringArguments {
         conflicts_with = "rounds"
     )]
     budget: f64,
-    /// Without --rounds, stop when each interval of the times is narrower than this
+    /// Stop when each interval of the times is narrower than this, without --rounds
     #[arg(
         long,
         value_name = "PERCENT",
@@ -41,7 +41,7 @@ pub(crate) struct MeasuringArguments {
         conflicts_with = "rounds"
     )]
     precision: f64,
-    /// Take the order of the runs from this number, as an earlier report names it
+    /// Shuffle the runs by this number, to repeat the order of an earlier report that names it
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// End a run that takes longer, and count it as failed
@@ -211,7 +211,7 @@ pub(crate) struct ServerArguments {
     /// The server is ready when it prints a line that matches
     #[arg(long, value_name = "REGEX", requires = "load")]
     ready_line: Option<String>,
-    /// How long the server may take until then
+    /// The time that the server may take to be ready
     #[arg(
         long,
         value_name = "SECONDS",

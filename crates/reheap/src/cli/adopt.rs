@@ -32,7 +32,7 @@ pub(crate) struct AdoptArguments {
     undo: bool,
     #[command(flatten)]
     pub(crate) set_up: SetUpArguments,
-    /// How to print what `--check` finds
+    /// The form of what `--check` finds
     #[arg(long, value_name = "FORMAT", requires = "check")]
     format: Option<Format>,
     /// Print what `--check` finds as JSON

@@ -23,14 +23,14 @@ pub(crate) const EXAMPLES: &str = "Examples:
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct AttackArguments {
-    /// What to attack: glibc, musl (static), glibc+jemalloc (preloaded), musl+mimalloc[purge_delay=0] (static),
-    /// or NAME=COMMAND, which starts the attacked program [default: each libc with each allocator]
+    /// The variants to attack: glibc, musl (static), glibc+jemalloc (preloaded), musl+mimalloc[purge_delay=0]
+    /// (static), or NAME=COMMAND, which starts the attacked program [default: each libc with each allocator]
     #[arg(long, value_name = "VARIANT,…")]
     variant: Vec<String>,
-    /// Only these attacks [default: all]
+    /// Run only these attacks [default: all]
     #[arg(long, value_name = "ATTACK,…", value_delimiter = ',')]
     attack: Vec<String>,
-    /// How often each attack runs under each variant
+    /// Run each attack this often under each variant
     #[arg(long, value_name = "N", default_value_t = 21, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     runs: u32,
     /// List the attacks, and run none

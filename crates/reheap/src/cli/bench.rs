@@ -35,11 +35,11 @@ pub(crate) struct BenchArguments {
     /// The command to run under each variant
     #[arg(last = true)]
     command: Vec<OsString>,
-    /// What to compare, the first being the baseline: glibc, jemalloc, glibc+mimalloc[purge_delay=0],
+    /// The variants to compare, the first being the baseline: glibc, jemalloc, glibc+mimalloc[purge_delay=0],
     /// or NAME=COMMAND [default: the libc's own allocator, and each that is not hardened]
     #[arg(long, value_name = "VARIANT,…")]
     variant: Vec<String>,
-    /// What reports call it [default: the command]
+    /// The name in reports [default: the command]
     #[arg(long)]
     name: Option<String>,
     #[command(flatten)]

@@ -30,12 +30,12 @@ pub(crate) struct CargoBenchArguments {
         value_name = "CARGO FLAGS"
     )]
     cargo: Vec<OsString>,
-    /// What to compare, the first being the baseline: glibc, musl, musl+jemalloc, glibc+jemalloc
+    /// The variants to compare, the first being the baseline: glibc, musl, musl+jemalloc, glibc+jemalloc
     /// (preloaded), musl+mimalloc[purge_delay=0], or NAME=COMMAND [default: glibc, musl, what the
     /// project chooses, and musl with each allocator that is not hardened]
     #[arg(long, value_name = "VARIANT,…")]
     variant: Vec<String>,
-    /// What reports call it [default: the program and its arguments]
+    /// The name in reports [default: the program and its arguments]
     #[arg(long)]
     name: Option<String>,
     #[command(flatten)]

@@ -127,7 +127,7 @@ pub(crate) fn run_if_asked(arguments: &[OsString]) -> Option<anyhow::Result<Exit
     }
     let mut own: Vec<OsString> = vec!["reheap cc".into()];
     own.extend(separate(rest));
-    Some(match super::parse::<Own>(&own) {
+    Some(match super::parse::<Own>(Own::command(), &own) {
         Ok(own) => run(language, &own.arguments),
         Err(code) => Ok(code),
     })

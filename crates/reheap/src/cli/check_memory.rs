@@ -9,8 +9,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 pub(crate) const EXAMPLES: &str = "\
-Exit codes: 0 nothing was noticed; 1 it could not be done; 3 an allocator noticed an error, a process died by a signal,
-or the command ended otherwise than by itself.
+Exit codes: 0 nothing was noticed; 1 it could not be done; 3 an allocator noticed an error,
+a process died by a signal, or the command ended otherwise than by itself.
 
 Examples:
   reheap check-memory -- ./parser --selftest
@@ -23,7 +23,7 @@ pub(crate) struct CheckMemoryArguments {
     /// Try this allocator; may be repeated [default: all hardened ones, and glibc's own checks]
     #[arg(short, long = "allocator", value_name = "NAME")]
     allocators: Vec<String>,
-    /// How often to run the command with each
+    /// Run the command this often with each allocator
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     runs: u16,
     /// End a run after this time, as of a server, and count what was found until then [default: an

@@ -20,14 +20,14 @@ pub(crate) const EXAMPLES: &str = "Examples:\n  \
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompareArguments {
-    /// What was measured before
+    /// The earlier results
     old: PathBuf,
-    /// What was measured after
+    /// The later results
     new: PathBuf,
-    /// End with exit code 3 if a change breaks this: wall>+2%, peak-rss>500MiB, throughput<-5%
+    /// Exit with code 3 if a change breaks this threshold: wall>+2%, peak-rss>500MiB, throughput<-5%
     #[arg(long, value_name = "THRESHOLD")]
     fail_if: Vec<String>,
-    /// End with exit code 3 also if such a change can be neither shown nor excluded
+    /// Exit with code 3 also if such a change can be neither shown nor excluded
     #[arg(long, requires = "fail_if")]
     fail_unclear: bool,
     /// Print JSON

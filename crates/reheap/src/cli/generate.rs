@@ -16,7 +16,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
 pub(crate) struct GenerateArguments {
     /// What to print
     what: What,
-    /// Which program it is for
+    /// The program that it is for
     #[arg(long, default_value = "reheap", value_name = "PROGRAM")]
     of: Program,
 }

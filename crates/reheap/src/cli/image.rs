@@ -51,7 +51,7 @@ pub(crate) struct ImageArguments {
     /// Add an allocator to an image that somebody else built
     #[arg(long, value_name = "ALLOCATOR", value_parser = AllocatorName::Another, hide_possible_values = true, conflicts_with_all = OF_PROGRAMS)]
     add: Option<String>,
-    /// An option of the allocator to add; `reheap list` shows them
+    /// An option of the allocator to add; `reheap list NAME` shows them
     #[arg(short, long, value_name = "KEY=VALUE", requires = "add")]
     tuning: Vec<String>,
     /// Take off what --add put on an image, so that it has its old digest again

@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Show which allocator and libc a program or a process has, with the evidence
+/// Show which allocator and libc a program or a process has
 ///
 /// Reads programs, shared libraries, objects and archives, stripped or not, without running them. It also looks at
 /// running processes, and at the entry points of container images (an OCI layout, or what `docker save` writes).

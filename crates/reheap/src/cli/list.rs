@@ -1,10 +1,11 @@
-//! `reheap list`: prints the catalogue.
+//! `reheap list`: prints the catalogue as a table, and everything about one allocator.
 
 use crate::attacking::{kinds, measured};
+use crate::choice::AllocatorName;
 use crate::limits;
-use crate::ui;
+use crate::ui::{self, Failure};
 use crate::workshop::{Network, Origin, Workshop};
-use reheap_allocators::catalogue::{AddressSpace, Allocator, CATALOGUE, Package};
+use reheap_allocators::catalogue::{self, AddressSpace, Allocator, CATALOGUE, Package};
 use reheap_allocators::target::{Architecture, Libc, Target};
 use reheap_bench::recommend::Withstood;
 use serde_json::json;
@@ -12,30 +13,77 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-pub(crate) const EXAMPLES: &str = "Examples:\n  reheap list\n  reheap list --json | jq '.[].name'";
+pub(crate) const EXAMPLES: &str =
+    "Examples:\n  reheap list\n  reheap list jemalloc\n  reheap list --json | jq '.[].name'";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArguments {
-    /// Print JSON
+    /// Show everything about this allocator: options, licence, limits, processors
+    #[arg(value_parser = AllocatorName::Any, hide_possible_values = true)]
+    name: Option<String>,
+    /// Print JSON, with everything about each allocator
     #[arg(long)]
     json: bool,
 }
 
-/// Prints the catalogue.
+/// Prints the catalogue, or one row of it.
 pub(crate) fn run(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
-    let workshop = Workshop::new(Network::AsConfigured);
-    let mut rows = Vec::new();
-    for allocator in CATALOGUE {
-        rows.push((allocator, supply(allocator, &workshop)?));
-    }
-    if arguments.json {
-        let rows: Vec<_> = rows.iter().map(|(row, from)| as_json(row, from)).collect();
-        ui::data(&format!("{:#}\n", serde_json::Value::from(rows)))?;
+    let one = arguments.name.as_deref().map(find).transpose()?;
+    let text = if arguments.json {
+        let shown = one.map_or(CATALOGUE, std::slice::from_ref);
+        let workshop = Workshop::new(Network::AsConfigured);
+        let row = |allocator| Ok(as_json(allocator, &supply(allocator, &workshop)?));
+        let rows: Vec<_> = shown.iter().map(row).collect::<anyhow::Result<_>>()?;
+        format!("{:#}\n", serde_json::Value::from(rows))
+    } else if let Some(allocator) = one {
+        let workshop = Workshop::new(Network::AsConfigured);
+        as_text(allocator, &supply(allocator, &workshop)?)
     } else {
-        let rows: Vec<_> = rows.iter().map(|(row, from)| as_text(row, from)).collect();
-        ui::data(&rows.join("\n"))?;
-    }
+        table()
+    };
+    ui::data(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn find(name: &str) -> Result<&'static Allocator, Failure> {
+    catalogue::find(name).map_err(|error| {
+        Failure::usage(error.to_string()).hint(match error.nearest {
+            Some(nearest) => format!("did you mean `reheap list {nearest}`?"),
+            None => "`reheap list` shows all".to_owned(),
+        })
+    })
+}
+
+/// A line for each allocator. It fits a terminal of 80 columns and 24 lines.
+fn table() -> String {
+    let line = |columns: [&str; 4]| {
+        let [name, version, stops, summary] = columns;
+        format!("{name:<21}  {version:<10}  {stops:<6}  {summary}\n")
+    };
+    let mut text = line(["allocator", "version", "stops", "what it is"]);
+    let mut attacks = 0;
+    for allocator in CATALOGUE {
+        let withstood = attacked(allocator);
+        let mut stopped: Vec<String> = withstood
+            .values()
+            .map(|counts| counts.stopped.to_string())
+            .collect();
+        stopped.dedup();
+        attacks = withstood
+            .values()
+            .map(|counts| counts.of)
+            .fold(attacks, Ord::max);
+        text += &line([
+            allocator.name,
+            allocator.version,
+            &stopped.join(", "),
+            allocator.summary,
+        ]);
+    }
+    format!(
+        "{text}\nstops: how many of the {attacks} errors of `reheap attack`; two figures: glibc, musl\n\
+         `reheap list NAME` shows options, licence and limits of one\n"
+    )
 }
 
 /// Where the allocator comes from, for this machine's processor: by libc in a dynamic program, and in a static one.
@@ -64,13 +112,13 @@ fn supply(allocator: &'static Allocator, workshop: &Workshop) -> anyhow::Result<
     for (name, libc) in [("glibc", Libc::Glibc), ("musl", Libc::Musl)] {
         if let Some(target) = Target::of_this_machine(libc) {
             let origin = workshop.origin_of_preload(allocator, &target)?;
-            let reason = prebuilt.and_then(|it| it.preload_left_out(allocator, &target));
+            let reason = prebuilt.and_then(|files| files.preload_left_out(allocator, &target));
             note(name, origin, reason);
         }
     }
     if let Some(target) = Target::of_this_machine(Libc::Musl) {
         let origin = workshop.origin_of_objects(allocator, &target)?;
-        let reason = prebuilt.and_then(|it| it.allocator_left_out(allocator, &target));
+        let reason = prebuilt.and_then(|files| files.allocator_left_out(allocator, &target));
         note("static", origin, reason);
     }
     Ok(supply)
@@ -93,6 +141,9 @@ fn as_text(allocator: &Allocator, supply: &Supply) -> String {
     let mut line = |label: &str, value: &str| {
         let _ = writeln!(text, "  {label:<10} {value}"); // writing to a String cannot fail
     };
+    if !allocator.details.is_empty() {
+        line("about", allocator.details);
+    }
     if let Some(package) = package(allocator) {
         let version = short(package.version);
         line("package", &format!("{} {version}", package.name));
@@ -129,7 +180,10 @@ fn as_text(allocator: &Allocator, supply: &Supply) -> String {
         line("limit", limit);
     }
     for missing in allocator.missing_on {
-        let triples = missing.architectures.iter().map(|&it| Target::musl(it));
+        let triples = missing
+            .architectures
+            .iter()
+            .map(|&processor| Target::musl(processor));
         let names = triples.map(|target| target.triple()).collect::<Vec<_>>();
         let names = names.join(", ");
         line("not on", &format!("{names}: {}", missing.reason));
@@ -172,9 +226,10 @@ fn stopped(allocator: &Allocator) -> Vec<String> {
 /// What counts against `ulimit -v` in programs of each libc.
 fn shown(reserved: AddressSpace) -> String {
     let [glibc, musl] = [Libc::Glibc, Libc::Musl].map(|libc| limits::shown(reserved.bytes(libc)));
-    match glibc == musl {
-        true => format!("{glibc} of address space"),
-        false => format!("{glibc} of address space with glibc, {musl} with musl"),
+    if glibc == musl {
+        format!("{glibc} of address space")
+    } else {
+        format!("{glibc} of address space with glibc, {musl} with musl")
     }
 }
 
@@ -207,11 +262,11 @@ fn as_json(allocator: &Allocator, supply: &Supply) -> serde_json::Value {
         .collect();
     let attacks: BTreeMap<_, _> = attacked(allocator)
         .into_iter()
-        .map(|(variant, it)| {
+        .map(|(variant, withstood)| {
             let counts = json!({
-                "stopped": it.stopped,
-                "succeeded": it.succeeded,
-                "of": it.of,
+                "stopped": withstood.stopped,
+                "succeeded": withstood.succeeded,
+                "of": withstood.of,
                 "outcomes": measured::outcomes(&variant),
             });
             (variant, counts)
@@ -226,6 +281,7 @@ fn as_json(allocator: &Allocator, supply: &Supply) -> serde_json::Value {
         "name": allocator.name,
         "version": allocator.version,
         "summary": allocator.summary,
+        "details": allocator.details,
         "package": package(allocator).map(|p| p.name),
         "package_version": package(allocator).map(|p| p.version),
         "licence": allocator.licence,

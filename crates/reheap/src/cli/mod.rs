@@ -13,6 +13,7 @@ mod disable;
 mod doctor;
 mod enable;
 mod generate;
+mod groups;
 mod image;
 mod inspect;
 mod libc;
@@ -32,6 +33,7 @@ use crate::project::{Verb, linker, separate};
 use crate::ui;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser};
+use groups::grouped;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
@@ -41,7 +43,9 @@ use std::process::ExitCode;
 #[command(
     name = "reheap",
     version,
-    after_help = "Examples:\n  reheap cc -O2 hello.c -o hello\n  reheap inspect ./hello\n  cargo reheap build --release",
+    after_help = "`reheap COMMAND --help` shows the options of a command.\n\n\
+                  Examples:\n  cargo reheap build --release\n  reheap run -a jemalloc -- python3 train.py\n  \
+                  reheap recommend -- ./server --selftest",
     max_term_width = 100,
     subcommand_required = true,
     arg_required_else_help = true
@@ -77,26 +81,26 @@ enum Command {
     /// Show what is enabled in a system, and which processes have it
     #[command(after_help = status::EXAMPLES)]
     Status(status::StatusArguments),
-    /// Write the library of an allocator, for LD_PRELOAD, into a directory
+    /// Write the library of an allocator, for your own deployment
     #[command(after_help = preload::EXAMPLES)]
     Preload(preload::PreloadArguments),
     Inspect(inspect::Arguments),
-    /// Run a command under several allocators, side by side, and compare time and memory
+    /// Compare time and memory of a command under several allocators
     #[command(after_help = bench::EXAMPLES)]
     Bench(Box<bench::BenchArguments>),
     /// Find out which allocator is best for a command
     #[command(after_help = recommend::EXAMPLES)]
     Recommend(Box<recommend::RecommendArguments>),
-    /// Show how a command allocates: sizes, lifetimes, threads, memory over time
+    /// Show how a command allocates: sizes, lifetimes, call sites
     #[command(after_help = profile::EXAMPLES)]
     Profile(profile::ProfileArguments),
-    /// Run a command under the strictest allocators, and show the memory errors that they notice
+    /// Show the memory errors that the strictest allocators notice
     #[command(after_help = check_memory::EXAMPLES)]
     CheckMemory(check_memory::CheckMemoryArguments),
-    /// Make the calls of a recorded program again, under another allocator
+    /// Make the calls of a recorded program under another allocator
     #[command(after_help = replay::EXAMPLES)]
     Replay(replay::ReplayArguments),
-    /// Commit memory errors in a small program, and see which allocator stops which
+    /// Commit memory errors, and show which allocator stops which
     #[command(after_help = attack::EXAMPLES)]
     Attack(attack::AttackArguments),
     /// Make reports from the results of `reheap bench --json`
@@ -105,13 +109,13 @@ enum Command {
     /// Make a container image from programs, without a container engine
     #[command(after_help = image::EXAMPLES)]
     Image(Box<image::ImageArguments>),
-    /// Set up a Rust project's allocator, check it, or take it out again
+    /// Set up the allocator of a Rust project, check it, or undo that
     #[command(after_help = adopt::EXAMPLES)]
     Adopt(Box<adopt::AdoptArguments>),
     /// Show what reheap keeps in its cache, or remove it
     #[command(after_help = cache::EXAMPLES)]
     Cache(cache::CacheArguments),
-    /// Show the catalogue of allocators
+    /// Show the allocators that there are, or everything about one
     #[command(after_help = list::EXAMPLES)]
     List(list::ListArguments),
     /// Show what this machine has and lacks, for each command
@@ -128,7 +132,8 @@ enum Command {
     name = "cargo reheap",
     bin_name = "cargo reheap",
     version,
-    after_help = "Example:\n  cargo reheap build --release -a jemalloc",
+    after_help = "`cargo reheap COMMAND --help` shows the options of a command.\n\n\
+                  Example:\n  cargo reheap build --release -a jemalloc",
     max_term_width = 100,
     subcommand_required = true,
     arg_required_else_help = true
@@ -162,10 +167,10 @@ enum CargoCommand {
         after_help = "Example:\n  cargo reheap run --release -a snmalloc -- --the-programs-flag"
     )]
     Run(cargo::CargoArguments),
-    /// Build the tests as static executables with another allocator, and run them
+    /// Build the tests as static executables, and run them
     #[command(after_help = "Example:\n  cargo reheap test -a mimalloc-secure -p one-package")]
     Test(cargo::CargoArguments),
-    /// Run the project's program with each libc and each allocator, side by side
+    /// Compare time and memory of the program under each allocator
     #[command(after_help = cargo_bench::EXAMPLES)]
     Bench(Box<cargo_bench::CargoBenchArguments>),
     /// Find out which allocator is best for the project's program
@@ -174,7 +179,7 @@ enum CargoCommand {
     /// Build static executables and make a container image of them
     #[command(after_help = image::CARGO_EXAMPLES)]
     Image(Box<image::CargoImageArguments>),
-    /// Set up a project's allocator, check it, or take it out again: `reheap adopt`
+    /// Set up the allocator of the project, check it, or undo that
     #[command(after_help = adopt::EXAMPLES)]
     Adopt(Box<adopt::AdoptArguments>),
     /// Install a static executable with another allocator
@@ -190,9 +195,10 @@ pub(crate) fn run(arguments: Vec<OsString>) -> ExitCode {
         return finish(linker::run(&arguments[2..]));
     }
     let called = arguments.first().map(Path::new).and_then(Path::file_name);
-    match called.is_some_and(|name| name == "cargo-reheap") {
-        true => run_cargo_reheap(arguments),
-        false => run_reheap(arguments),
+    if called.is_some_and(|name| name == "cargo-reheap") {
+        run_cargo_reheap(arguments)
+    } else {
+        run_reheap(arguments)
     }
 }
 
@@ -201,7 +207,7 @@ fn run_reheap(arguments: Vec<OsString>) -> ExitCode {
     if let Some(code) = cc::run_if_asked(&arguments) {
         return finish(code);
     }
-    let Reheap { command } = match parse(&arguments) {
+    let Reheap { command } = match parse(grouped(Reheap::command(), groups::REHEAP), &arguments) {
         Ok(parsed) => parsed,
         Err(code) => return code,
     };
@@ -244,7 +250,7 @@ fn run_cargo_reheap(mut arguments: Vec<OsString>) -> ExitCode {
         let rest = arguments.split_off(2);
         arguments.extend(separate(command, &rest));
     }
-    let CargoReheap { command } = match parse(&arguments) {
+    let CargoReheap { command } = match parse(grouped(program, groups::CARGO_REHEAP), &arguments) {
         Ok(parsed) => parsed,
         Err(code) => return code,
     };
@@ -263,8 +269,10 @@ fn run_cargo_reheap(mut arguments: Vec<OsString>) -> ExitCode {
     })
 }
 
-fn parse<P: Parser>(arguments: &[OsString]) -> Result<P, ExitCode> {
-    P::try_parse_from(arguments).map_err(|mut error| {
+fn parse<P: Parser>(mut program: clap::Command, arguments: &[OsString]) -> Result<P, ExitCode> {
+    let matches = program.try_get_matches_from_mut(arguments);
+    let parsed = matches.and_then(|matches| P::from_arg_matches(&matches));
+    parsed.map_err(|mut error| {
         advise_on_command(&mut error);
         // If the message cannot be written, there is nobody left to tell.
         let _ = error.print();

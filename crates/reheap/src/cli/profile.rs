@@ -40,19 +40,19 @@ pub(crate) struct ProfileArguments {
     /// Write the profile to this file, as JSON; without a file, or with -, to standard output
     #[arg(short, long, visible_alias = "json", value_name = "FILE", value_parser = destination(), num_args = 0..=1, default_missing_value = "-")]
     output: Option<PathBuf>,
-    /// Write it as a page for a browser
+    /// Write a page for a browser
     #[arg(long, value_name = "FILE", value_parser = destination())]
     html: Option<PathBuf>,
-    /// Write it for pprof: call sites with allocated and live memory
+    /// Write call sites with allocated and live memory, for pprof
     #[arg(long, value_name = "FILE", value_parser = destination())]
     pprof: Option<PathBuf>,
-    /// Write it as folded stacks, with bytes, for flame graphs
+    /// Write folded stacks with bytes, for flame graphs
     #[arg(long, value_name = "FILE", value_parser = destination())]
     folded: Option<PathBuf>,
-    /// Write it for the Firefox Profiler
+    /// Write a profile for the Firefox Profiler
     #[arg(long, value_name = "FILE", value_parser = destination())]
     firefox: Option<PathBuf>,
-    /// Write it as valgrind's DHAT does, for its viewer
+    /// Write a file for the viewer of valgrind's DHAT
     #[arg(long, value_name = "FILE", value_parser = destination())]
     dhat: Option<PathBuf>,
     /// Record every call in this file, for `reheap replay`, `bench` and `recommend`
@@ -61,16 +61,16 @@ pub(crate) struct ProfileArguments {
     /// Watch this running process instead of a command
     #[arg(long, value_name = "PID", conflicts_with = "command")]
     pid: Option<u32>,
-    /// How long --pid watches
+    /// Watch for this long, with --pid
     #[arg(long, value_name = "SECONDS", requires = "pid", default_value_t = SECONDS, value_parser = seconds)]
     seconds: f64,
-    /// Sample a stack each time so many bytes were allocated, on average; 0 for none
+    /// Sample one stack per so many bytes allocated, on average; 0 samples none
     #[arg(long, value_name = "BYTES", default_value_t = 512 << 10)]
     every: u64,
-    /// Exit with code 3 in this case, such as 'peak>100MiB', or, with --against, 'calls>+5%'
+    /// Exit with code 3 if this is so: 'peak>100MiB' or, with --against, 'calls>+5%'
     #[arg(long, value_name = "CONDITION")]
     fail_if: Vec<Threshold>,
-    /// The earlier profile that a condition with a change is held against
+    /// Compare with this earlier profile, for conditions on a change
     #[arg(long, value_name = "FILE", requires = "fail_if")]
     against: Option<PathBuf>,
     /// Show all processes, threads and sizes

@@ -43,7 +43,7 @@ pub(crate) struct RecommendArguments {
     command: Vec<OsString>,
     #[command(flatten)]
     trace: TraceArguments,
-    /// Begin with what speaks from this profile of it, which `reheap profile -o` wrote
+    /// Begin with what this profile of the command shows, as `reheap profile -o` wrote it
     #[arg(long, value_name = "FILE", conflicts_with = "trace")]
     profile: Option<PathBuf>,
     #[command(flatten)]

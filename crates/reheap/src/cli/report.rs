@@ -19,7 +19,8 @@ pub(crate) const EXAMPLES: &str = "Examples:\n  reheap bench --json results.json
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReportingArguments {
-    /// A file of `reheap bench --json` or `reheap attack --json`, or - for standard input; several files of benchmarks make one report
+    /// A file of `reheap bench --json` or `reheap attack --json`, or - for standard input; several files of
+    /// benchmarks make one report
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]

@@ -42,17 +42,17 @@ const VERIFY_FOR: Duration = Duration::from_secs(5);
 pub(crate) struct RunArguments {
     #[command(flatten)]
     allocator: AllocatorArguments,
-    /// Run it although it has an allocator of its own
+    /// Run a program that has an allocator of its own
     #[arg(long)]
     force: bool,
-    /// Say whether it would work, and run nothing
+    /// Say whether the allocator would work, and run nothing
     #[arg(long)]
     check: bool,
-    /// Run it for a few seconds, and say whether its memory comes from the allocator and whether
+    /// Run the program for a few seconds, and say whether its memory comes from the allocator and whether
     /// anything crashes only with the allocator; discards its standard output
     #[arg(long, conflicts_with = "check")]
     verify: bool,
-    /// How long --verify watches [default: 5]
+    /// Watch for this long, with --verify [default: 5]
     #[arg(long = "for", value_name = "SECONDS", requires = "verify", value_parser = seconds)]
     seconds: Option<Duration>,
     /// Change only this program of all that the command starts: a file name or a path

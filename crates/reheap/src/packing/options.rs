@@ -19,7 +19,7 @@ pub(crate) struct PackingArguments {
     /// `docker` for `docker load` of any version [default: oci, or that of the image given]
     #[arg(long, value_enum, hide_possible_values = true)]
     pub(crate) format: Option<Format>,
-    /// What starts, with its arguments, in one word for the shell [default: the first program]
+    /// The command that starts, with its arguments, as one word of the shell [default: the first program]
     #[arg(long, value_name = "COMMAND")]
     entrypoint: Option<String>,
     /// A variable of the program's environment
@@ -37,7 +37,7 @@ pub(crate) struct PackingArguments {
     /// The user who runs the program, by number; 0 is root [default: 65532:65532, or that of the base]
     #[arg(long, value_name = "UID[:GID]")]
     user: Option<String>,
-    /// What the programs are put on: `scratch`, or an image as a file, a directory or docker://NAME:TAG
+    /// The base of the image: `scratch`, or an image as a file, a directory or docker://NAME:TAG
     #[arg(long, value_name = "scratch|IMAGE", default_value = "scratch")]
     base: PathBuf,
     /// Certificates for TLS: `auto` takes this machine's, and Mozilla's if it has none; a PEM file;
@@ -50,11 +50,11 @@ pub(crate) struct PackingArguments {
     /// Add the libraries that a dynamic program needs, and its dynamic linker
     #[arg(long)]
     with_libraries: bool,
-    /// The platform as its name is written, to add a variant such as linux/arm/v7
+    /// The platform's name, to add a variant such as linux/arm/v7
     /// [default: what the programs are for]
     #[arg(long, value_name = "linux/ARCH[/VARIANT]")]
     pub(crate) platform: Vec<String>,
-    /// How layers are compressed: `gzip` for every engine and registry, `zstd` for those since 2021
+    /// The compression of layers: `gzip` for every engine and registry, `zstd` for those since 2021
     #[arg(long, value_enum, default_value = "gzip", hide_possible_values = true)]
     compression: HowCompressed,
     /// Print what was written as JSON

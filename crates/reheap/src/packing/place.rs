@@ -23,7 +23,7 @@ pub(crate) enum Format {
 /// Where an image goes.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct PlaceArguments {
-    /// Where the image goes: a file whose name ends in .tar, or a directory
+    /// The file to write, whose name ends in .tar, or a directory
     #[arg(
         short,
         long,
