@@ -67,17 +67,14 @@ const USER_MODE_WITHOUT: [&str; 2] = [
     "emulated::",
     "the_files_of_a_process_and_its_vdso_are_read_once",
 ];
-/// The tests that run in the machine, and those of them that cannot: their programs are stripped, which reheap refuses for
-/// this processor, or need a compiler, another user's shell or perl.
-const MACHINE_TESTS: [(&str, &[&str]); 2] = [
-    (
-        "inject",
-        &[
-            "every_call_of_a_stripped_program",
-            "a_program_of_somebody_else",
-        ],
-    ),
-    ("attach", &["a_running_program_of_somebody_else"]),
+/// The modules of tests that run in the machine.
+const MACHINE_TESTS: [&str; 2] = ["inject::", "attach::"];
+/// Those of them that cannot: their programs are stripped, which reheap refuses for this processor, or need a compiler,
+/// another user's shell or perl.
+const MACHINE_WITHOUT: [&str; 3] = [
+    "every_call_of_a_stripped_program",
+    "a_program_of_somebody_else",
+    "a_running_program_of_somebody_else",
 ];
 
 /// Runs them all.
@@ -114,10 +111,12 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     machine.add_directory(&programs, "programs")?;
     // Where tests expect to write.
     machine.make_directory(&workspace.target.join(TARGET).join("tmp"));
-    for (name, without) in MACHINE_TESTS {
-        let skipped = without.iter().flat_map(|name| ["--skip", name]);
-        machine.add_test(emulated(name)?, name, skipped)?;
-    }
+    let skipped = MACHINE_WITHOUT.iter().flat_map(|name| ["--skip", name]);
+    machine.add_test(
+        emulated("it")?,
+        "it",
+        MACHINE_TESTS.into_iter().chain(skipped),
+    )?;
     progress.say("a machine with an AArch64 processor");
     eprintln!("{}", machine.run()?);
     static_programs::test(workspace, &progress)?;
@@ -132,14 +131,6 @@ pub(crate) fn test_static_programs(workspace: &Workspace) -> Result<()> {
 
 /// `make test` runs them too, but with one in seven offsets of both blocks.
 fn test_memory_functions(workspace: &Workspace, progress: &Progress) -> Result<()> {
-    let tests = [
-        "compare",
-        "copy",
-        "granules",
-        "properties",
-        "search",
-        "string",
-    ];
     progress.step(
         "the memory functions in qemu's user mode",
         build_for(
@@ -147,7 +138,7 @@ fn test_memory_functions(workspace: &Workspace, progress: &Progress) -> Result<(
                 .cargo()
                 .args(["test", "--locked", "--package", "reheap-mem"]),
         )
-        .args(tests.iter().flat_map(|test| ["--test", test]))
+        .args(["--test", "it"])
         .env(
             "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER",
             "qemu-aarch64 -cpu max",
@@ -179,12 +170,7 @@ fn build(workspace: &Workspace, progress: &Progress) -> Result<Vec<Test>> {
     let mut command = workspace.cargo();
     command.args(["test", "--no-run", "--locked", "--package=reheap-profile"]);
     build_for(&mut command)
-        .args([
-            "--lib",
-            "--test=inject",
-            "--test=attach",
-            "--message-format=json",
-        ])
+        .args(["--lib", "--test=it", "--message-format=json"])
         // For the C of dependencies. glibc's headers do for it, but musl lacks what libgcc asks about the processor.
         .env("CC_aarch64_unknown_linux_musl", GCC[0])
         .env("CFLAGS_aarch64_unknown_linux_musl", "-mno-outline-atomics")

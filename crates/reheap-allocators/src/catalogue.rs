@@ -6,7 +6,7 @@
 //! 2. Add a row to [`CATALOGUE`], a recipe to `catalogue/recipes.rs` and its options to `catalogue/tunables.rs`.
 //! 3. Write glue under `glue/` for each of the six primitives that it lacks, and for the three functions that
 //!    `glue/glibc.c` asks it for.
-//! 4. Add its name to the tests `crates/reheap/tests/conformance_*.rs`.
+//! 4. Add its name to the tests `crates/reheap/tests/it/conformance_*.rs`.
 //!
 //! No other code decides by the name of an allocator how to build, link or preload it. Three other places know names,
 //! for other reasons:
@@ -94,7 +94,7 @@ impl Allocator {
 /// limit cannot start. A program with a slightly higher limit may not start either, because it needs some
 /// address space for itself.
 ///
-/// The figures come from the program of `tests/address_space.rs`, which makes a thousand blocks. Bisection finds the
+/// The figures come from the program of `tests/it/address_space.rs`, which makes a thousand blocks. Bisection finds the
 /// lowest `ulimit -v` with which it starts; the figure is the difference to the same limit without the allocator. The
 /// test measures it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

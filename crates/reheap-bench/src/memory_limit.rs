@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn a_limit_is_gone_when_it_is_dropped() {
         let Ok(limit) = MemoryLimit::prepare(64 << 20) else {
-            return; // tests/memory_limit.rs looks at the reason
+            return; // tests/it/memory_limit.rs looks at the reason
         };
         let directory = limit.directory.clone();
         assert!(directory.exists());

@@ -11,11 +11,11 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-#[path = "../../reheap-report/tests/fixtures/mod.rs"]
+#[path = "../../reheap-report/tests/it/fixtures/mod.rs"]
 mod fixtures;
-#[path = "../../reheap-report/tests/matrix/mod.rs"]
+#[path = "../../reheap-report/tests/it/matrix/mod.rs"]
 mod matrix;
-#[path = "../../reheap-report/tests/profiles/mod.rs"]
+#[path = "../../reheap-report/tests/it/profiles/mod.rs"]
 mod profiles;
 
 /// Sources of what is inspected, derived, located and walked.

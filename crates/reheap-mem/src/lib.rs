@@ -25,7 +25,7 @@
 //! strpbrk, strtok and strsep are strcspn.
 //!
 //! To add a function, put its code into a file of `x86_64/` or `aarch64/`, or of both, its name into the lists below and its
-//! declaration into `tests/common/assembled.rs`. Then write a test that compares it with a loop. A linker takes a whole text
+//! declaration into `tests/it/common/assembled.rs`. Then write a test that compares it with a loop. A linker takes a whole text
 //! or nothing of it, unless it collects garbage, so a text has only functions that programs use together.
 #![no_std]
 #![forbid(unsafe_code)]

@@ -5,9 +5,9 @@ use reheap_bench::overview::Overview;
 use reheap_report::{Colour, HyperfineFormat, Style, profile};
 use std::path::PathBuf;
 
-#[path = "../tests/fixtures/mod.rs"]
+#[path = "../tests/it/fixtures/mod.rs"]
 mod fixtures;
-#[path = "../tests/profiles/mod.rs"]
+#[path = "../tests/it/profiles/mod.rs"]
 mod profiles;
 
 fn main() -> std::io::Result<()> {

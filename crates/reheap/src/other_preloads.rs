@@ -1,6 +1,6 @@
 //! Finds other preloads that do not work together with an allocator.
 //!
-//! A preload that replaces other functions works beside an allocator, in either order (`tests/other_preloads.rs`). One
+//! A preload that replaces other functions works beside an allocator, in either order (`tests/it/other_preloads.rs`). One
 //! that replaces malloc does not. Behind the allocator, a sanitizer ends the program, and a memory debugger or a
 //! profiler silently sees nothing. Another allocator gets only the calls to functions that the first one lacks.
 

@@ -10,7 +10,7 @@
 )]
 #![allow(clippy::print_stdout, reason = "a program whose output is its table")]
 
-#[path = "../../tests/common/assembled.rs"]
+#[path = "../../tests/it/common/assembled.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod assembled;
 

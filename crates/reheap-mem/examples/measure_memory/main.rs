@@ -12,7 +12,7 @@
 //! `GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW`.
 #![allow(clippy::print_stdout, reason = "a program whose output is its table")]
 
-#[path = "../../tests/common/assembled.rs"]
+#[path = "../../tests/it/common/assembled.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod assembled;
 mod functions;
