@@ -1,6 +1,5 @@
 //! The files of a command, by which two files of results can tell whether they measured the same program.
 
-use crate::output::hexadecimal;
 use crate::run::CommandLine;
 use sha2::{Digest, Sha256};
 use std::fs::File;
@@ -21,7 +20,7 @@ pub fn sha256(command: &CommandLine) -> Option<String> {
     for file in script.into_iter().chain(command.input.as_deref()) {
         add(&mut hash, file).ok()?;
     }
-    Some(hexadecimal(&hash.finalize()))
+    Some(hex::encode(hash.finalize()))
 }
 
 fn add(hash: &mut Sha256, path: &Path) -> io::Result<()> {

@@ -3,7 +3,6 @@
 
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
-use std::fmt::Write;
 use std::mem;
 
 /// How much is kept of the beginning, and of the end.
@@ -100,7 +99,7 @@ impl Recorder {
         let done = mem::replace(self, Recorder::new(self.source));
         Output {
             bytes: done.bytes,
-            sha256: hexadecimal(&done.hash.finalize()),
+            sha256: hex::encode(done.hash.finalize()),
             head: done.head,
             tail: done.tail,
         }
@@ -131,13 +130,6 @@ impl Recorder {
         let room = LINE_BYTES_MAX.saturating_sub(self.line.len());
         self.line.extend_from_slice(&part[..part.len().min(room)]);
     }
-}
-
-pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("a String takes everything");
-        text
-    })
 }
 
 #[cfg(test)]

@@ -1,22 +1,116 @@
-//! The limits that a change has to keep, as users type them: `wall>+2%`, `throughput<-5%`, `peak-rss>500MiB`.
+//! The limits that a figure has to keep, as users type them: `wall>+2%`, `throughput<-5%`, `peak-rss>500MiB`.
 //!
 //! A limit says what is not accepted, with the sign that the change has: `wall>+2%` reads "fail if wall grew by more
-//! than 2 %". There is no `>=`, because no measured value is exactly anything.
+//! than 2 %". There is no `>=`, because no measured value is exactly anything. A value has no sign, and zero needs no
+//! unit. A figure that is a share is a value in percent too: `allocator>10%` is a value, and `allocator>+10%` a change.
+//!
+//! The grammar is the same for the quantities of benchmarks and for the figures of profiles: [`Measurable`] is what they
+//! differ in.
 
 use crate::figures;
 use crate::results::Quantity;
 use std::fmt;
 use std::str::FromStr;
 
+/// Names that are less alike than this are not suggested.
+const ALIKE: f64 = 0.8;
+
 /// What is not accepted of a quantity.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Threshold {
+pub struct Threshold<Q = Quantity> {
     /// The quantity.
-    pub quantity: Quantity,
+    pub quantity: Q,
     /// On which side of the bound it fails.
     pub side: Side,
     /// The bound.
     pub bound: Bound,
+}
+
+/// What a threshold can be about.
+pub trait Measurable: Sized {
+    /// What messages call it.
+    const NOUN: &'static str;
+    /// A threshold, for messages.
+    const EXAMPLE: &'static str;
+
+    /// The one that users call so.
+    ///
+    /// # Errors
+    /// When there is none: the names that may have been meant, in words.
+    fn named(name: &str) -> Result<Self, String>;
+
+    /// The name that users type.
+    fn name(&self) -> &str;
+
+    /// What it is measured in.
+    fn unit(&self) -> Unit;
+
+    /// A value of it, with its unit.
+    fn value_in_words(&self, value: f64) -> String;
+
+    /// Whether a value can be below zero.
+    fn may_be_negative(&self) -> bool {
+        false
+    }
+
+    /// The name that was probably meant, if this one was made up by a program and a unit does not fit it.
+    fn nearest(&self) -> Option<&'static str> {
+        None
+    }
+}
+
+/// What a figure counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// How often something happened, or a figure of the program's own.
+    Count,
+    /// Memory.
+    Bytes,
+    /// Time.
+    Seconds,
+    /// A part of one.
+    Share,
+}
+
+impl Unit {
+    /// Each unit that users may type, and how large it is.
+    fn all(self) -> &'static [(&'static str, f64)] {
+        match self {
+            Unit::Count => &[("", 1.0)],
+            Unit::Bytes => &[
+                ("B", 1.0),
+                ("KiB", 1024.0),
+                ("MiB", 1_048_576.0),
+                ("GiB", 1_073_741_824.0),
+            ],
+            Unit::Seconds => &[("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("µs", 1e-6)],
+            Unit::Share => &[("%", 0.01)],
+        }
+    }
+
+    fn usual(self) -> &'static str {
+        match self {
+            Unit::Bytes => "MiB",
+            _ => self.all()[0].0,
+        }
+    }
+
+    /// The unit that was probably meant: `M` and `mb` are MiB.
+    fn like(self, typed: &str) -> &'static str {
+        let first = |unit: &str| unit.chars().next().map(|first| first.to_ascii_lowercase());
+        let mut units = self.all().iter().map(|(unit, _)| *unit);
+        units
+            .find(|unit| first(unit) == first(typed))
+            .unwrap_or(self.usual())
+    }
+
+    fn list(self) -> String {
+        if self == Unit::Count {
+            return "a number alone".to_owned();
+        }
+        let units: Vec<&str> = self.all().iter().map(|(unit, _)| *unit).collect();
+        units.join(", ")
+    }
 }
 
 /// A side of a bound.
@@ -64,9 +158,14 @@ pub enum Bound {
 /// Why a text is no threshold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ThresholdError {
-    /// Without `>` or `<`, or without a quantity before it.
-    #[error("it has no quantity with `>` or `<` behind it, as in `wall>+2%`")]
-    NoComparison,
+    /// Without `>` or `<`, or without a name before it.
+    #[error("it has no {noun} with `>` or `<` behind it, as in `{example}`")]
+    NoComparison {
+        /// What is missing.
+        noun: &'static str,
+        /// A threshold.
+        example: &'static str,
+    },
     /// `>=`, which says nothing else of a measured value.
     #[error("leave out the `=`, because no measured value is exactly anything: `{instead}`")]
     OrEqual {
@@ -112,27 +211,26 @@ pub enum ThresholdError {
         instead: Instead,
     },
     /// A unit that the quantity is not measured in.
-    #[error("`{quantity}` is not measured in `{unit}`: use {units}, as in `{instead}`")]
+    #[error("`{name}` is not measured in `{unit}`: use {units}, as in `{instead}`")]
     OtherUnit {
         /// As typed.
         unit: String,
-        /// The quantity.
-        quantity: String,
+        /// The name of the quantity.
+        name: String,
         /// What it is measured in.
         units: String,
         /// What to write instead.
         instead: String,
     },
-    /// A figure of the program's own, which is a number alone.
-    #[error("`{0}` is a figure of the program's own, which has no unit")]
-    UnitOfMetric(String),
-    /// Almost the name of a quantity, and with its unit.
-    #[error("there is no quantity `{typed}`; did you mean `{nearest}`?")]
-    UnknownQuantity {
+    /// Nothing has this name.
+    #[error("there is no {noun} `{typed}`; {suggestion}")]
+    Unknown {
+        /// What there is none of.
+        noun: &'static str,
         /// As typed.
         typed: String,
         /// What may have been meant.
-        nearest: &'static str,
+        suggestion: String,
     },
 }
 
@@ -162,12 +260,16 @@ impl fmt::Display for Instead {
 
 /// The quantity or metric that was most likely meant by a name that is neither.
 pub fn nearest<'a>(name: &str, metrics: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let alike = |candidate: &str| strsim::jaro_winkler(&name.to_lowercase(), candidate);
-    let costs = NAMES.into_iter().chain(metrics);
-    let alike = costs
-        .map(|candidate| (alike(candidate), candidate))
-        .filter(|(likeness, _)| *likeness > 0.8);
-    alike
+    most_alike(name, NAMES.into_iter().chain(metrics))
+}
+
+/// The name that is most like this one, if any is much like it.
+pub fn most_alike<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let name = name.to_lowercase();
+    names
+        .into_iter()
+        .map(|candidate| (strsim::jaro_winkler(&name, candidate), candidate))
+        .filter(|(likeness, _)| *likeness > ALIKE)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, candidate)| candidate)
 }
@@ -184,178 +286,204 @@ const NAMES: [&str; Quantity::COSTS.len()] = [
     "instructions",
 ];
 
-impl FromStr for Threshold {
+impl Measurable for Quantity {
+    const NOUN: &'static str = "quantity";
+    const EXAMPLE: &'static str = "wall>+2%";
+
+    fn named(name: &str) -> Result<Self, String> {
+        Ok(Quantity::named(name))
+    }
+
+    fn name(&self) -> &str {
+        self.name()
+    }
+
+    fn unit(&self) -> Unit {
+        match self {
+            Quantity::Wall | Quantity::Cpu | Quantity::User | Quantity::System => Unit::Seconds,
+            Quantity::PeakRss | Quantity::MeanRss => Unit::Bytes,
+            Quantity::MinorFaults | Quantity::Instructions | Quantity::Metric(_) => Unit::Count,
+        }
+    }
+
+    fn value_in_words(&self, value: f64) -> String {
+        figures::value(self, value)
+    }
+
+    fn may_be_negative(&self) -> bool {
+        matches!(self, Quantity::Metric(_))
+    }
+
+    fn nearest(&self) -> Option<&'static str> {
+        match self {
+            Quantity::Metric(name) => most_alike(name, NAMES),
+            _ => None,
+        }
+    }
+}
+
+impl<Q: Measurable> FromStr for Threshold<Q> {
     type Err = ThresholdError;
 
-    fn from_str(text: &str) -> Result<Threshold, ThresholdError> {
-        let place = text.find(['>', '<']).ok_or(ThresholdError::NoComparison)?;
+    fn from_str(text: &str) -> Result<Self, ThresholdError> {
+        let no_comparison = ThresholdError::NoComparison {
+            noun: Q::NOUN,
+            example: Q::EXAMPLE,
+        };
+        let Some(place) = text.find(['>', '<']) else {
+            return Err(no_comparison);
+        };
         let (name, bound) = (text[..place].trim(), text[place + 1..].trim());
-        let sign = &text[place..=place];
+        let side = match &text[place..=place] {
+            ">" => Side::Above,
+            _ => Side::Below,
+        };
         if name.ends_with('=') || bound.starts_with('=') {
             let (name, bound) = (name.trim_end_matches('='), bound.trim_start_matches('='));
-            let plain = format!("{}{sign}{}", name.trim_end(), bound.trim_start());
-            return Err(match plain.parse::<Threshold>() {
-                Err(ThresholdError::NoSign { instead, .. }) => ThresholdError::OrEqual { instead },
-                Err(ThresholdError::NoUnit { instead, .. }) => ThresholdError::OrEqual {
-                    instead: instead.first(),
-                },
-                Err(other) => other,
-                Ok(_) => ThresholdError::OrEqual { instead: plain },
-            });
+            let (name, bound) = (name.trim_end(), bound.trim_start());
+            return Err(without_equal::<Q>(format!("{name}{}{bound}", side.sign())));
         }
         if name.is_empty() {
-            return Err(ThresholdError::NoComparison);
+            return Err(no_comparison);
         }
         if bound.contains(['>', '<']) {
             return Err(ThresholdError::Several);
         }
+        let quantity = Q::named(name).map_err(|suggestion| unknown::<Q>(name, suggestion))?;
         let typed = Typed {
-            quantity: Quantity::named(name),
-            side: match sign {
-                ">" => Side::Above,
-                _ => Side::Below,
-            },
+            quantity,
+            side,
             bound,
-        };
-        let bound = match bound.strip_suffix('%') {
-            Some(percent) => typed.ratio(percent)?,
-            None => typed.value()?,
         };
         Ok(Threshold {
+            bound: typed.read()?,
             quantity: typed.quantity,
-            side: typed.side,
-            bound,
+            side,
         })
     }
 }
 
-impl fmt::Display for Threshold {
+impl<Q> Threshold<Q> {
+    /// Whether it is about a change, for which there must be something earlier.
+    pub fn is_change(&self) -> bool {
+        matches!(self.bound, Bound::Ratio(_))
+    }
+}
+
+/// What to say of a threshold with `=`, without which it is `plain`.
+fn without_equal<Q: Measurable>(plain: String) -> ThresholdError {
+    let instead = match plain.parse::<Threshold<Q>>() {
+        Ok(_) => plain,
+        Err(ThresholdError::NoSign { instead, .. }) => instead,
+        Err(ThresholdError::NoUnit { instead, .. }) => instead.first(),
+        Err(other) => return other,
+    };
+    ThresholdError::OrEqual { instead }
+}
+
+fn unknown<Q: Measurable>(typed: &str, suggestion: String) -> ThresholdError {
+    ThresholdError::Unknown {
+        noun: Q::NOUN,
+        typed: typed.to_owned(),
+        suggestion,
+    }
+}
+
+impl<Q: Measurable> fmt::Display for Threshold<Q> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let side = self.side.sign();
         let bound = match self.bound {
             Bound::Ratio(ratio) if ratio < 1.0 => format!("-{}", figures::percent(1.0 - ratio)),
             Bound::Ratio(ratio) => format!("+{}", figures::percent(ratio - 1.0)),
-            Bound::Value(value) => figures::value(&self.quantity, value),
+            Bound::Value(value) => self.quantity.value_in_words(value),
         };
         write!(f, "{} {side} {bound}", self.quantity.name())
     }
 }
 
 /// A threshold of which the bound is still to be read.
-struct Typed<'a> {
-    quantity: Quantity,
+struct Typed<'a, Q> {
+    quantity: Q,
     side: Side,
     bound: &'a str,
 }
 
-impl Typed<'_> {
-    fn ratio(&self, percent: &str) -> Result<Bound, ThresholdError> {
+impl<Q: Measurable> Typed<'_, Q> {
+    fn read(&self) -> Result<Bound, ThresholdError> {
         let typed = self.bound;
-        let share: f64 = number(percent, typed)? / 100.0;
-        if self.side == Side::Below && share.abs() >= 1.0 && !self.may_be_negative() {
+        let end = typed
+            .find(|c: char| c.is_alphabetic() || c == '%')
+            .unwrap_or(typed.len());
+        let (digits, unit) = (typed[..end].trim(), typed[end..].trim());
+        let value = digits
+            .parse()
+            .ok()
+            .filter(|value: &f64| value.is_finite())
+            .ok_or_else(|| ThresholdError::NotANumber(typed.to_owned()))?;
+        let is_signed = digits.starts_with(['+', '-']);
+        if unit == "%" && (is_signed || self.quantity.unit() != Unit::Share) {
+            self.change(digits, value / 100.0)
+        } else {
+            self.value(digits, value, unit)
+        }
+    }
+
+    fn change(&self, digits: &str, share: f64) -> Result<Bound, ThresholdError> {
+        let typed = self.bound;
+        if share.abs() >= 1.0 && self.ends_at_zero() {
             return Err(ThresholdError::NeverViolated);
         }
-        match (percent.trim_start().as_bytes().first(), self.side) {
+        match (digits.as_bytes().first(), self.side) {
             (Some(b'+'), Side::Above) | (Some(b'-'), Side::Below) => Ok(Bound::Ratio(1.0 + share)),
             (Some(b'+' | b'-'), _) => Err(ThresholdError::FailsWithoutChange(typed.to_owned())),
             _ => Err(ThresholdError::NoSign {
                 typed: typed.to_owned(),
-                instead: self.relative(percent),
+                instead: self.relative(digits),
                 change: self.side.change(),
             }),
         }
     }
 
-    fn value(&self) -> Result<Bound, ThresholdError> {
+    fn value(&self, digits: &str, value: f64, unit: &str) -> Result<Bound, ThresholdError> {
         let typed = self.bound;
-        let end = typed
-            .find(|c: char| c.is_alphabetic())
-            .unwrap_or(typed.len());
-        let (digits, unit) = (typed[..end].trim(), &typed[end..]);
-        let value = number(digits, typed)?;
-        let units = self.units();
-        let unsigned = digits.trim_start_matches(['+', '-']);
+        let units = self.quantity.unit();
         // Nobody writes a plus before a figure.
-        if digits.starts_with('+') || digits.starts_with('-') && !self.may_be_negative() {
-            let unit = if unit.is_empty() {
-                self.usual_unit()
-            } else {
-                unit
-            };
+        if digits.starts_with('+') || digits.starts_with('-') && !self.quantity.may_be_negative() {
+            let unit = if unit.is_empty() { units.usual() } else { unit };
             return Err(ThresholdError::SignedValue {
                 typed: typed.to_owned(),
-                instead: self.instead(unsigned, unit),
+                instead: self.instead(digits.trim_start_matches(['+', '-']), unit),
             });
         }
-        if let Some((_, size)) = units.iter().find(|(name, _)| *name == unit) {
-            if self.side == Side::Below && value == 0.0 && !self.may_be_negative() {
+        let is_zero = unit.is_empty() && value == 0.0;
+        let known = units.all().iter().find(|(known, _)| *known == unit);
+        if let Some(size) = known.map(|(_, size)| *size).or(is_zero.then_some(1.0)) {
+            if value == 0.0 && self.ends_at_zero() {
                 return Err(ThresholdError::NeverViolated);
             }
             return Ok(Bound::Value(value * size));
         }
-        let quantity = self.quantity.name().to_owned();
-        Err(match unit {
-            "" => ThresholdError::NoUnit {
+        if unit.is_empty() {
+            return Err(ThresholdError::NoUnit {
                 typed: typed.to_owned(),
-                instead: self.instead(digits, self.usual_unit()),
-            },
-            _ if matches!(self.quantity, Quantity::Metric(_)) => match nearest(&quantity, []) {
-                None => ThresholdError::UnitOfMetric(quantity),
-                Some(nearest) => ThresholdError::UnknownQuantity {
-                    typed: quantity,
-                    nearest,
-                },
-            },
-            unit => ThresholdError::OtherUnit {
-                unit: unit.to_owned(),
-                quantity,
-                units: match units {
-                    [("", _)] => "a number alone".to_owned(),
-                    units => units
-                        .iter()
-                        .map(|unit| unit.0)
-                        .collect::<Vec<_>>()
-                        .join(", "),
-                },
-                instead: self.with(&format!("{digits}{}", self.unit_like(unit))),
-            },
+                instead: self.instead(digits, units.usual()),
+            });
+        }
+        let name = self.quantity.name();
+        if let Some(nearest) = self.quantity.nearest() {
+            return Err(unknown::<Q>(name, format!("did you mean `{nearest}`?")));
+        }
+        Err(ThresholdError::OtherUnit {
+            unit: unit.to_owned(),
+            name: name.to_owned(),
+            units: units.list(),
+            instead: self.with(&format!("{digits}{}", units.like(unit))),
         })
     }
 
-    /// A figure of a program may be below zero; what reheap measures never is.
-    fn may_be_negative(&self) -> bool {
-        matches!(self.quantity, Quantity::Metric(_))
-    }
-
-    fn units(&self) -> &'static [(&'static str, f64)] {
-        match self.quantity {
-            Quantity::Wall | Quantity::Cpu | Quantity::User | Quantity::System => {
-                &[("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("µs", 1e-6)]
-            }
-            Quantity::PeakRss | Quantity::MeanRss => &[
-                ("B", 1.0),
-                ("KiB", 1024.0),
-                ("MiB", 1_048_576.0),
-                ("GiB", 1_073_741_824.0),
-            ],
-            Quantity::MinorFaults | Quantity::Instructions | Quantity::Metric(_) => &[("", 1.0)],
-        }
-    }
-
-    fn usual_unit(&self) -> &'static str {
-        match self.quantity {
-            Quantity::PeakRss | Quantity::MeanRss => "MiB",
-            _ => self.units()[0].0,
-        }
-    }
-
-    /// The unit that was probably meant: `M` and `mb` are MiB.
-    fn unit_like(&self, unit: &str) -> &'static str {
-        let first = |unit: &str| unit.chars().next().map(|first| first.to_ascii_lowercase());
-        let mut units = self.units().iter().map(|unit| unit.0);
-        units
-            .find(|known| first(known) == first(unit))
-            .unwrap_or(self.usual_unit())
+    /// Whether no value is small enough to be on this side of zero.
+    fn ends_at_zero(&self) -> bool {
+        self.side == Side::Below && !self.quantity.may_be_negative()
     }
 
     /// The threshold with another bound.
@@ -365,7 +493,7 @@ impl Typed<'_> {
 
     fn instead(&self, number: &str, unit: &str) -> Instead {
         let relative = self.relative(number);
-        let is_possible = relative.parse::<Threshold>().is_ok();
+        let is_possible = relative.parse::<Threshold<Q>>().is_ok();
         Instead {
             relative: is_possible.then(|| (relative, self.side.change())),
             value: self.with(&format!("{number}{unit}")),
@@ -374,17 +502,8 @@ impl Typed<'_> {
 
     fn relative(&self, number: &str) -> String {
         let sign = self.side.sign_of_change();
-        self.with(&format!("{sign}{}%", number.trim()))
+        self.with(&format!("{sign}{number}%"))
     }
-}
-
-fn number(digits: &str, typed: &str) -> Result<f64, ThresholdError> {
-    let parsed: Option<f64> = digits
-        .trim()
-        .parse()
-        .ok()
-        .filter(|value: &f64| value.is_finite());
-    parsed.ok_or_else(|| ThresholdError::NotANumber(typed.to_owned()))
 }
 
 #[cfg(test)]
@@ -543,7 +662,7 @@ mod tests {
             ),
             (
                 "rps>5MiB",
-                "`rps` is a figure of the program's own, which has no unit",
+                "`rps` is not measured in `MiB`: use a number alone, as in `rps>5`",
             ),
             (
                 "wall>+2%,cpu>+2%",
@@ -553,6 +672,7 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(refused(text), expected, "{text}");
         }
+        assert_eq!(parsed("wall>0").bound, Bound::Value(0.0));
         // A figure of a program may be below zero.
         assert_eq!(parsed("gain<-3.5").bound, Bound::Value(-3.5));
     }

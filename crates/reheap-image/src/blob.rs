@@ -5,7 +5,6 @@
 
 use oci_spec::image::Digest;
 use sha2::{Digest as _, Sha256};
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt as _;
@@ -225,10 +224,7 @@ impl<R: Read> Read for Hashed<R> {
 }
 
 fn digest_of(hash: Sha256) -> Digest {
-    let mut text = "sha256:".to_owned();
-    for byte in hash.finalize() {
-        write!(text, "{byte:02x}").expect("a string takes everything");
-    }
+    let text = format!("sha256:{}", hex::encode(hash.finalize()));
     Digest::from_str(&text).expect("64 hexadecimal digits are a digest")
 }
 

@@ -34,5 +34,5 @@ pub use html::html;
 pub use json::{ReadError, from_json, to_json};
 pub use pprof::pprof;
 pub use text::text;
-pub use threshold::{Bound, Side, Threshold, ThresholdError, Unchecked};
+pub use threshold::{Threshold, Unchecked, violation};
 pub use verdict::{Reason, Verdict};

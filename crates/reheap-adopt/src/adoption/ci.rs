@@ -4,7 +4,6 @@
 //! somebody edited the file is known without knowing which version of reheap wrote it.
 
 use sha2::{Digest as _, Sha256};
-use std::fmt::Write as _;
 
 /// Where it is, from the top of the repository.
 pub const PATH: &str = ".github/workflows/reheap.yml";
@@ -121,11 +120,7 @@ pub fn origin(contents: &str) -> Origin {
 
 fn hash_of(text: &str) -> String {
     let digest = Sha256::digest(text.replace("\r\n", "\n").as_bytes());
-    let mut hash = String::new();
-    for byte in &digest[..8] {
-        _ = write!(hash, "{byte:02x}");
-    }
-    hash
+    hex::encode(&digest[..8])
 }
 
 /// Whether a runner with Linux builds that target without a cross-compiler.

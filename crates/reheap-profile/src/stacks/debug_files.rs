@@ -34,7 +34,7 @@ pub(super) fn supplement(debug: &Elf, path: &Path, global: &Path) -> Option<Elf>
 }
 
 fn by_build_id(global: &Path, id: &[u8]) -> Option<PathBuf> {
-    let hexadecimal: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hexadecimal = hex::encode(id);
     let (first, rest) = hexadecimal.split_at_checked(2)?;
     (!rest.is_empty()).then(|| global.join(format!(".build-id/{first}/{rest}.debug")))
 }

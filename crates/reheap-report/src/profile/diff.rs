@@ -137,7 +137,7 @@ impl Difference {
         let said = |value: fn(&Change) -> f64| {
             let cells = self.figures.iter();
             cells
-                .map(|row| row.figure.unit.said(value(row)))
+                .map(|row| row.figure.said(value(row)))
                 .collect::<Vec<_>>()
         };
         let names = self.figures.iter().map(|row| row.figure.noun.to_owned());
@@ -234,7 +234,7 @@ impl Change {
     fn in_words(&self) -> String {
         let noun = self.figure.noun;
         match self.ratio {
-            None => format!("{noun}: {}, before 0", self.figure.unit.said(self.new)),
+            None => format!("{noun}: {}, before 0", self.figure.said(self.new)),
             Some(ratio) => reheap_bench::figures::change_of(noun, ratio),
         }
     }

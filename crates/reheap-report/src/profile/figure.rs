@@ -4,6 +4,7 @@
 use crate::profile::number::grouped;
 use crate::profile::whole::Whole;
 use reheap_bench::figures;
+pub use reheap_bench::threshold::Unit;
 
 /// A figure that can be compared.
 #[derive(Clone, Copy, Debug)]
@@ -15,19 +16,6 @@ pub struct Figure {
     /// What it counts.
     pub unit: Unit,
     value: fn(&Whole<'_>) -> Option<f64>,
-}
-
-/// What a figure counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// How often something happened.
-    Count,
-    /// Memory.
-    Bytes,
-    /// Time.
-    Seconds,
-    /// A part of one.
-    Share,
 }
 
 const fn figure(
@@ -173,12 +161,10 @@ impl Figure {
     pub(crate) fn of(&self, whole: &Whole<'_>) -> Option<f64> {
         (self.value)(whole).filter(|value| value.is_finite())
     }
-}
 
-impl Unit {
-    /// A value with its unit.
-    pub(crate) fn said(self, value: f64) -> String {
-        match self {
+    /// A value of it, with its unit.
+    pub(crate) fn said(&self, value: f64) -> String {
+        match self.unit {
             Unit::Count => grouped(value.round() as u64),
             Unit::Bytes => figures::bytes(value),
             Unit::Seconds => figures::seconds(value),

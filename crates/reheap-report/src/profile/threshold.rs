@@ -1,84 +1,15 @@
 //! A heap budget, as users type it: `peak>100MiB`, `calls>+5%`, `live_at_end>0`, `allocator>10%`.
 //!
-//! It says what is not accepted. A change is written with its sign and is held against an earlier profile; a value is
-//! written without one. Zero needs no unit. A figure that is a share is written in percent, so `allocator>10%` is a value
-//! and `allocator>+10%` a change.
+//! It is a threshold as benchmarks have them ([`reheap_bench::threshold`]), on a figure of a profile. A change is held
+//! against an earlier profile.
 
-use crate::profile::figure::{FIGURES, Figure, Unit};
+use crate::profile::figure::{FIGURES, Figure};
 use crate::profile::whole::Whole;
-use reheap_bench::figures;
-pub use reheap_bench::threshold::{Bound, Side};
+use reheap_bench::threshold::{Bound, Measurable, Side, Unit, most_alike};
 use reheap_profile::profile::Profile;
-use std::fmt;
-use std::str::FromStr;
-
-/// Names that are less alike than this are not suggested.
-const ALIKE: f64 = 0.8;
 
 /// What is not accepted of a figure.
-#[derive(Clone, Debug)]
-pub struct Threshold {
-    /// The figure.
-    pub figure: &'static Figure,
-    /// On which side of the bound it fails.
-    pub side: Side,
-    /// The bound.
-    pub bound: Bound,
-}
-
-/// Why a text is no threshold.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ThresholdError {
-    /// Without `>` or `<`, or without a figure before it.
-    #[error("it has no figure with `>` or `<` behind it, as in `peak>100MiB`")]
-    NoComparison,
-    /// `>=` and the like.
-    #[error("leave out the `=`: `{0}`")]
-    OrEqual(String),
-    /// Several in one text.
-    #[error("it is more than one: give each a `--fail-if` of its own")]
-    Several,
-    /// No figure has this name.
-    #[error("there is no figure `{typed}`; {suggestion}")]
-    UnknownFigure {
-        /// As typed.
-        typed: String,
-        /// What may have been meant, or all there are.
-        suggestion: String,
-    },
-    /// The bound is no number.
-    #[error("`{0}` is not a number with a unit, as in `+5%`, `100MiB` or `1.5s`")]
-    NotANumber(String),
-    /// `>-2%` or `<+2%`: it would fail without any change.
-    #[error("`{0}` would fail without any change: write `>+N%` or `<-N%`")]
-    FailsWithoutChange(String),
-    /// A percentage without a sign, of a figure that is no share.
-    #[error("`{typed}` has no sign: write `{instead}` for a change against an earlier profile")]
-    NoSign {
-        /// As typed.
-        typed: String,
-        /// What to write instead.
-        instead: String,
-    },
-    /// A value with a sign.
-    #[error("`{typed}` has a sign, which only a change in percent has: write `{instead}`")]
-    SignedValue {
-        /// As typed.
-        typed: String,
-        /// What to write instead.
-        instead: String,
-    },
-    /// Without a unit, or with one that the figure has not.
-    #[error("`{figure}` is measured in {units}: write `{instead}`")]
-    OtherUnit {
-        /// The figure.
-        figure: &'static str,
-        /// What it is measured in.
-        units: &'static str,
-        /// What to write instead.
-        instead: String,
-    },
-}
+pub type Threshold = reheap_bench::threshold::Threshold<&'static Figure>;
 
 /// Why a threshold says nothing of a profile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -91,212 +22,58 @@ pub enum Unchecked {
     NotObserved(&'static str),
 }
 
-impl Threshold {
-    /// Whether it is about a change, for which an earlier profile is needed.
-    pub fn is_change(&self) -> bool {
-        matches!(self.bound, Bound::Ratio(_))
-    }
-
-    /// What is violated, in words; none if it is kept.
-    ///
-    /// # Errors
-    /// If the figure was not observed, or if it is about a change and there is no earlier profile.
-    pub fn violation(
-        &self,
-        old: Option<&Profile>,
-        new: &Profile,
-    ) -> Result<Option<String>, Unchecked> {
-        let value = |profile: &Profile| {
-            let value = self.figure.of(&Whole::of(profile));
-            value.ok_or(Unchecked::NotObserved(self.figure.noun))
-        };
-        let unit = self.figure.unit;
-        let new = value(new)?;
-        let (bound, before) = match self.bound {
-            Bound::Value(bound) => (bound, String::new()),
-            Bound::Ratio(ratio) => {
-                let old = old.ok_or_else(|| Unchecked::NoOldProfile(self.to_string()))?;
-                let old = value(old)?;
-                (old * ratio, format!(", before {}", unit.said(old)))
-            }
-        };
-        let is_violated = match self.side {
-            Side::Above => new > bound,
-            Side::Below => new < bound,
-        };
-        let noun = self.figure.noun;
-        Ok(is_violated.then(|| format!("{self}: {noun}: {}{before}", unit.said(new))))
-    }
-}
-
-impl fmt::Display for Threshold {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bound = match self.bound {
-            Bound::Ratio(ratio) if ratio < 1.0 => format!("-{}", figures::percent(1.0 - ratio)),
-            Bound::Ratio(ratio) => format!("+{}", figures::percent(ratio - 1.0)),
-            Bound::Value(value) => self.figure.unit.said(value),
-        };
-        write!(f, "{} {} {bound}", self.figure.name, sign(self.side))
-    }
-}
-
-fn sign(side: Side) -> char {
-    match side {
-        Side::Above => '>',
-        Side::Below => '<',
-    }
-}
-
-impl FromStr for Threshold {
-    type Err = ThresholdError;
-
-    fn from_str(text: &str) -> Result<Threshold, ThresholdError> {
-        let place = text.find(['>', '<']).ok_or(ThresholdError::NoComparison)?;
-        let (name, bound) = (text[..place].trim(), text[place + 1..].trim());
-        let side = match &text[place..=place] {
-            ">" => Side::Above,
-            _ => Side::Below,
-        };
-        if name.ends_with('=') || bound.starts_with('=') {
-            let (name, bound) = (name.trim_end_matches('='), bound.trim_start_matches('='));
-            let plain = format!("{}{}{}", name.trim_end(), sign(side), bound.trim_start());
-            return Err(ThresholdError::OrEqual(plain));
-        }
-        if name.is_empty() {
-            return Err(ThresholdError::NoComparison);
-        }
-        if bound.contains(['>', '<']) {
-            return Err(ThresholdError::Several);
-        }
-        let figure = Figure::named(name).ok_or_else(|| unknown(name))?;
-        let typed = Typed {
-            figure,
-            side,
-            bound,
-        };
-        Ok(Threshold {
-            figure,
-            side,
-            bound: typed.read()?,
-        })
-    }
-}
-
-fn unknown(name: &str) -> ThresholdError {
-    let alike = |figure: &Figure| strsim::jaro_winkler(&name.to_lowercase(), figure.name);
-    let nearest = FIGURES
-        .iter()
-        .max_by(|one, other| alike(one).total_cmp(&alike(other)))
-        .filter(|figure| alike(figure) > ALIKE);
-    let suggestion = match nearest {
-        Some(figure) => format!("did you mean `{}`?", figure.name),
-        None => {
-            let names: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();
-            format!("there are {}", names.join(", "))
+/// How a profile violates a threshold, in words; none if it is kept.
+///
+/// # Errors
+/// If the figure was not observed, or if it is about a change and there is no earlier profile.
+pub fn violation(
+    threshold: &Threshold,
+    old: Option<&Profile>,
+    new: &Profile,
+) -> Result<Option<String>, Unchecked> {
+    let figure = threshold.quantity;
+    let value = |profile: &Profile| {
+        let value = figure.of(&Whole::of(profile));
+        value.ok_or(Unchecked::NotObserved(figure.noun))
+    };
+    let new = value(new)?;
+    let (bound, before) = match threshold.bound {
+        Bound::Value(bound) => (bound, String::new()),
+        Bound::Ratio(ratio) => {
+            let old = old.ok_or_else(|| Unchecked::NoOldProfile(threshold.to_string()))?;
+            let old = value(old)?;
+            (old * ratio, format!(", before {}", figure.said(old)))
         }
     };
-    ThresholdError::UnknownFigure {
-        typed: name.to_owned(),
-        suggestion,
-    }
+    let is_violated = match threshold.side {
+        Side::Above => new > bound,
+        Side::Below => new < bound,
+    };
+    Ok(is_violated.then(|| format!("{threshold}: {}: {}{before}", figure.noun, figure.said(new))))
 }
 
-/// A threshold of which the bound is still to be read.
-struct Typed<'a> {
-    figure: &'static Figure,
-    side: Side,
-    bound: &'a str,
-}
+impl Measurable for &'static Figure {
+    const NOUN: &'static str = "figure";
+    const EXAMPLE: &'static str = "peak>100MiB";
 
-impl Typed<'_> {
-    fn read(&self) -> Result<Bound, ThresholdError> {
-        let typed = self.bound;
-        let end = typed
-            .find(|c: char| c.is_alphabetic() || c == '%')
-            .unwrap_or(typed.len());
-        let (digits, unit) = (typed[..end].trim(), typed[end..].trim());
-        let value = digits
-            .parse()
-            .ok()
-            .filter(|value: &f64| value.is_finite())
-            .ok_or_else(|| ThresholdError::NotANumber(typed.to_owned()))?;
-        let unsigned = digits.trim_start_matches(['+', '-']);
-        match (unit, digits.as_bytes().first(), self.side) {
-            ("%", Some(b'+'), Side::Above) | ("%", Some(b'-'), Side::Below) => {
-                Ok(Bound::Ratio(1.0 + value / 100.0))
-            }
-            ("%", Some(b'+' | b'-'), _) => {
-                Err(ThresholdError::FailsWithoutChange(typed.to_owned()))
-            }
-            ("%", ..) if self.figure.unit != Unit::Share => Err(ThresholdError::NoSign {
-                typed: typed.to_owned(),
-                instead: self.with(&format!("{}{unsigned}%", self.sign_of_change())),
-            }),
-            (unit, Some(b'+' | b'-'), _) => Err(ThresholdError::SignedValue {
-                typed: typed.to_owned(),
-                instead: self.with(&format!("{unsigned}{unit}")),
-            }),
-            (unit, ..) => self.value(value, unit),
-        }
-    }
-
-    /// A value in the figure's unit; zero is zero of anything.
-    fn value(&self, value: f64, unit: &str) -> Result<Bound, ThresholdError> {
-        if unit.is_empty() && value == 0.0 {
-            return Ok(Bound::Value(0.0));
-        }
-        let units = self.units();
-        if let Some((_, size)) = units.iter().find(|(name, _)| *name == unit) {
-            return Ok(Bound::Value(value * size));
-        }
-        let first = |unit: &str| unit.chars().next().map(|first| first.to_ascii_lowercase());
-        let meant = units
-            .iter()
-            .find(|(name, _)| first(name) == first(unit))
-            .map_or(self.usual_unit(), |(name, _)| name);
-        Err(ThresholdError::OtherUnit {
-            figure: self.figure.name,
-            units: match self.figure.unit {
-                Unit::Count => "numbers without a unit",
-                Unit::Bytes => "B, KiB, MiB or GiB",
-                Unit::Seconds => "s, ms or us",
-                Unit::Share => "%",
-            },
-            instead: self.with(&format!("{value}{meant}")),
+    fn named(name: &str) -> Result<Self, String> {
+        let names = || FIGURES.iter().map(|figure| figure.name);
+        Figure::named(name).ok_or_else(|| match most_alike(name, names()) {
+            Some(nearest) => format!("did you mean `{nearest}`?"),
+            None => format!("there are {}", names().collect::<Vec<_>>().join(", ")),
         })
     }
 
-    fn units(&self) -> &'static [(&'static str, f64)] {
-        match self.figure.unit {
-            Unit::Count => &[("", 1.0)],
-            Unit::Bytes => &[
-                ("B", 1.0),
-                ("KiB", 1024.0),
-                ("MiB", 1_048_576.0),
-                ("GiB", 1_073_741_824.0),
-            ],
-            Unit::Seconds => &[("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("µs", 1e-6)],
-            Unit::Share => &[("%", 0.01)],
-        }
+    fn name(&self) -> &str {
+        self.name
     }
 
-    fn usual_unit(&self) -> &'static str {
-        match self.figure.unit {
-            Unit::Bytes => "MiB",
-            _ => self.units()[0].0,
-        }
+    fn unit(&self) -> Unit {
+        self.unit
     }
 
-    fn sign_of_change(&self) -> char {
-        match self.side {
-            Side::Above => '+',
-            Side::Below => '-',
-        }
-    }
-
-    /// The threshold with another bound.
-    fn with(&self, bound: &str) -> String {
-        format!("{}{}{bound}", self.figure.name, sign(self.side))
+    fn value_in_words(&self, value: f64) -> String {
+        self.said(value)
     }
 }
 
@@ -336,7 +113,10 @@ mod tests {
                 "peak",
                 "it has no figure with `>` or `<` behind it, as in `peak>100MiB`",
             ),
-            ("peak>=1MiB", "leave out the `=`: `peak>1MiB`"),
+            (
+                "peak>=1MiB",
+                "leave out the `=`, because no measured value is exactly anything: `peak>1MiB`",
+            ),
             (
                 "peak>1MiB,calls>5",
                 "it is more than one: give each a `--fail-if` of its own",
@@ -347,35 +127,32 @@ mod tests {
             ),
             (
                 "peak>x",
-                "`x` is not a number with a unit, as in `+5%`, `100MiB` or `1.5s`",
+                "`x` is not a number with a unit, as in `+2%`, `500MiB` or `1.5s`",
             ),
             (
                 "calls>-5%",
                 "`-5%` would fail without any change: write `>+N%` or `<-N%`",
             ),
-            (
-                "calls>5%",
-                "`5%` has no sign: write `calls>+5%` for a change against an earlier profile",
-            ),
+            ("calls>5%", "`5%` has no sign: write `calls>+5%` for growth"),
             (
                 "peak>+5MiB",
-                "`+5MiB` has a sign, which only a change in percent has: write `peak>5MiB`",
+                "`+5MiB` has a sign: write `peak>+5%` for growth, or `peak>5MiB` for a value",
             ),
             (
                 "peak>100",
-                "`peak` is measured in B, KiB, MiB or GiB: write `peak>100MiB`",
+                "`100` has no unit: write `peak>+100%` for growth, or `peak>100MiB` for a value",
             ),
             (
                 "peak>100mb",
-                "`peak` is measured in B, KiB, MiB or GiB: write `peak>100MiB`",
+                "`peak` is not measured in `mb`: use B, KiB, MiB, GiB, as in `peak>100MiB`",
             ),
             (
                 "calls>5k",
-                "`calls` is measured in numbers without a unit: write `calls>5`",
+                "`calls` is not measured in `k`: use a number alone, as in `calls>5`",
             ),
             (
                 "allocator>5",
-                "`allocator` is measured in %: write `allocator>5%`",
+                "`5` has no unit: write `allocator>+5%` for growth, or `allocator>5%` for a value",
             ),
         ];
         for (text, expected) in cases {

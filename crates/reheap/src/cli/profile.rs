@@ -177,7 +177,7 @@ impl ProfileArguments {
 
     /// What is violated, or cannot be checked.
     fn violations(&self, profile: &Profile, old: Option<&Profile>) -> Vec<String> {
-        let violation = |threshold: &Threshold| match threshold.violation(old, profile) {
+        let violation = |threshold: &Threshold| match report::violation(threshold, old, profile) {
             Ok(violation) => violation,
             Err(unchecked) => Some(format!("{threshold}: {unchecked}")),
         };
