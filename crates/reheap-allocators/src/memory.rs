@@ -86,8 +86,8 @@ impl BuiltMemoryFunctions {
 
 fn sources(architecture: Architecture) -> &'static [Source] {
     match architecture {
-        Architecture::X86_64 => reheap_mem::sources(reheap_mem::Architecture::X86_64),
-        Architecture::Aarch64 => reheap_mem::sources(reheap_mem::Architecture::Aarch64),
+        Architecture::X86_64 => &reheap_mem::SOURCES_X86_64,
+        Architecture::Aarch64 => &reheap_mem::SOURCES_AARCH64,
         _ => &[],
     }
 }

@@ -53,23 +53,6 @@ pub struct Function {
 /// The prefix of the names in the texts.
 pub const PREFIX: &str = "__reheap_";
 
-/// An architecture that may have texts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Architecture {
-    /// x86-64.
-    X86_64,
-    /// 64-bit Arm.
-    Aarch64,
-}
-
-/// The texts for an architecture.
-pub fn sources(architecture: Architecture) -> &'static [Source] {
-    match architecture {
-        Architecture::X86_64 => &SOURCES_X86_64,
-        Architecture::Aarch64 => &SOURCES_AARCH64,
-    }
-}
-
 const fn function(name: &'static str) -> Function {
     Function {
         name,
@@ -95,7 +78,8 @@ macro_rules! x86_64 {
     };
 }
 
-static SOURCES_X86_64: [Source; 13] = [
+/// The texts for x86-64.
+pub static SOURCES_X86_64: [Source; 13] = [
     Source {
         name: "level",
         text: x86_64!("level"),
@@ -185,7 +169,8 @@ macro_rules! aarch64 {
     };
 }
 
-static SOURCES_AARCH64: [Source; 5] = [
+/// The texts for 64-bit Arm.
+pub static SOURCES_AARCH64: [Source; 5] = [
     Source {
         name: "copy",
         text: aarch64!("copy"),

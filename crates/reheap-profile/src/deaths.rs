@@ -11,8 +11,9 @@ mod sys;
 mod traps;
 
 use crate::inject::sys as ptrace;
+use crate::processor::Processor;
 use crate::profile::Frame;
-use crate::stacks::{Machine, Modules, Registers, Symbols, Unwinder};
+use crate::stacks::{Modules, Registers, Symbols, Unwinder};
 use nix::errno::Errno;
 use nix::unistd::Pid;
 use ptrace::Resume;
@@ -430,7 +431,7 @@ impl Fault {
     }
 
     fn unwound(&self, modules: &mut Modules, symbols: &mut Symbols) -> Vec<Frame> {
-        let mut unwinder = Unwinder::from_maps(modules, Machine::native(), &self.maps, None);
+        let mut unwinder = Unwinder::from_maps(modules, Processor::native(), &self.maps, None);
         let stack = unwinder.unwind_interrupted(modules, &self.registers, &self.stack);
         let addresses = stack.addresses.into_iter();
         addresses

@@ -4,8 +4,9 @@
 //! These are unit tests, because they look at parts of this crate that nobody else sees.
 
 use crate::hooks;
+use crate::processor::Processor;
 use crate::recording::{Place, Recording, Sample, VARIABLE};
-use crate::stacks::{Machine, Modules, Registers, StackEnd, Symbols, Unwinder};
+use crate::stacks::{Modules, Registers, StackEnd, Symbols, Unwinder};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -156,7 +157,7 @@ pub(crate) fn run_and_check(command: &mut Command, recording: &Recording) {
 fn check_stack(recording: &Recording, place: Place) {
     let maps = recording.maps(place);
     let mut modules = Modules::new();
-    let mut unwinder = Unwinder::from_maps(&mut modules, Machine::Aarch64, &maps, None);
+    let mut unwinder = Unwinder::from_maps(&mut modules, Processor::Aarch64, &maps, None);
     let mut samples = std::iter::repeat_with(|| recording.take_samples(place))
         .take_while(|samples| !samples.is_empty())
         .flatten();

@@ -36,7 +36,6 @@ mod locate;
 mod memory;
 mod obstacle;
 mod process;
-mod processor;
 mod prologue;
 mod registers;
 mod room;
@@ -54,6 +53,7 @@ pub use obstacle::Obstacle;
 pub use process::{ProcessError, Target};
 pub use prologue::PrologueError;
 
+use crate::processor::Processor;
 use layout::Layout;
 use library::Protection;
 use memory::{Memory, write_code};
@@ -103,7 +103,7 @@ pub enum InjectError {
     Spawn(io::Error),
     /// The hooks are for another processor than this machine's, or the program is.
     #[error("the program and the hooks must be for this machine's processor")]
-    Architecture,
+    Processor,
     /// A request of ptrace(2) failed.
     #[error("reheap cannot {what}: {errno}")]
     Trace {
@@ -212,8 +212,8 @@ pub fn spawn_by(
     hooks: &HooksLibrary,
     recording: &Path,
 ) -> Result<Started, InjectError> {
-    if [located.architecture, hooks.architecture()] != [registers::ARCHITECTURE; 2] {
-        return Err(InjectError::Architecture);
+    if [located.processor, hooks.processor()] != [Processor::native(); 2] {
+        return Err(InjectError::Processor);
     }
     let (mut mask_reader, mask_writer) = io::pipe().map_err(InjectError::Spawn)?;
     sys::trace_from_start(&mut command, mask_writer.into());

@@ -14,6 +14,7 @@ pub mod maps;
 pub mod observer;
 pub mod others;
 mod process;
+mod processor;
 pub mod profile;
 pub mod recording;
 pub mod replay;

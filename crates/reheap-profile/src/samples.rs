@@ -1,9 +1,10 @@
 //! Makes call sites of sampled stacks, in a thread of its own: to read the tables of a large program takes longer than the
 //! time between two looks, and the observer is the hooks' clock.
 
+use crate::processor::Processor;
 use crate::profile::Sites;
 use crate::recording::Sample;
-use crate::stacks::{Machine, Modules, Registers, SiteId, SiteTable, Symbols, Unwinder, Weight};
+use crate::stacks::{Modules, Registers, SiteId, SiteTable, Symbols, Unwinder, Weight};
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::Arc;
@@ -160,9 +161,9 @@ struct Sampled {
 
 impl Sampled {
     fn new(modules: &mut Modules, batch: &Batch) -> Self {
-        let machine = Machine::native();
+        let processor = Processor::native();
         Self {
-            unwinder: Unwinder::from_maps(modules, machine, &batch.maps, batch.pid),
+            unwinder: Unwinder::from_maps(modules, processor, &batch.maps, batch.pid),
             table: SiteTable::new(),
             live: BTreeMap::new(),
         }

@@ -4,6 +4,7 @@
 //! somebody edited the file is known without knowing which version of reheap wrote it.
 
 use sha2::{Digest as _, Sha256};
+use std::fmt::Write as _;
 
 /// Where it is, from the top of the repository.
 pub const PATH: &str = ".github/workflows/reheap.yml";

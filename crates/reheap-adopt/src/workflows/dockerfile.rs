@@ -1,6 +1,8 @@
 //! The stages of a Dockerfile, what is installed in them, and what is copied into them.
 //!
-//! Only what is needed to say whether a file is there (Docker docs, "Dockerfile reference").
+//! Only what is needed to say whether a file is there (Docker docs, "Dockerfile reference"). Rejected: the crate
+//! `parse-dockerfile`. It refuses a whole file for one instruction that it does not know, as templates have them, and
+//! gives no variable its value.
 
 use super::shell;
 use crate::text::Text;
@@ -39,8 +41,8 @@ pub(crate) struct Instruction {
 
 /// Variables with known values.
 type Variables = BTreeMap<String, String>;
-/// How many bytes variables may add to a file. Lines such as `ENV A=$A$A` would fill the memory.
-const ADDED_BYTES_MAX: usize = 1 << 20;
+/// A longer value counts as unknown: lines such as `ENV A=$A$A` would fill the memory.
+const VALUE_BYTES_MAX: usize = 4096;
 
 impl Dockerfile {
     /// Reads one; whatever makes no sense is left out.
@@ -48,7 +50,6 @@ impl Dockerfile {
         let mut found = Self::default();
         let mut global = Variables::new();
         let mut variables = Variables::new();
-        let mut left = ADDED_BYTES_MAX;
         for (instruction, line) in instructions(text) {
             let (keyword, rest) = instruction
                 .split_once(char::is_whitespace)
@@ -57,11 +58,11 @@ impl Dockerfile {
             // A RUN's variables are the shell's, and may change in it.
             let rest = match keyword.as_str() {
                 "RUN" => rest.trim().to_owned(),
-                _ => with_values(rest.trim(), &variables, &mut left),
+                _ => with_values(rest.trim(), &variables),
             };
             match keyword.as_str() {
                 "FROM" => {
-                    let rest = with_values(&rest, &global, &mut left);
+                    let rest = with_values(&rest, &global);
                     let stage = found.stage(&rest);
                     found.stages.push(stage);
                     variables.clear();
@@ -212,8 +213,8 @@ fn here_documents(instruction: &str) -> Vec<String> {
     .collect()
 }
 
-/// `$NAME`, `${NAME}` and `${NAME:-value}` with their values, as long as these fit into `left`; unknown ones stay.
-fn with_values(text: &str, variables: &Variables, left: &mut usize) -> String {
+/// `$NAME`, `${NAME}` and `${NAME:-value}` with their values; unknown ones stay.
+fn with_values(text: &str, variables: &Variables) -> String {
     let mut result = String::new();
     let mut rest = text;
     while let Some(at) = rest.find('$') {
@@ -223,9 +224,10 @@ fn with_values(text: &str, variables: &Variables, left: &mut usize) -> String {
         match reference(&from[1..]).filter(|_| !is_escaped) {
             Some((name, default, bytes)) => {
                 let whole = &from[..1 + bytes];
-                let known = variables.get(name).filter(|value| value.len() <= *left);
-                *left -= known.map_or(0, String::len);
-                let value = known.map(String::as_str).or(default);
+                let known = variables.get(name).map(String::as_str);
+                let value = known
+                    .filter(|value| value.len() <= VALUE_BYTES_MAX)
+                    .or(default);
                 result.push_str(value.unwrap_or(whole));
                 rest = &from[1 + bytes..];
             }
@@ -295,26 +297,16 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_of_stages_has_the_base_of_the_first() {
-        let stage = |number: usize| format!("FROM s{number} AS s{}\n", number + 1);
-        let found = dockerfile(&(0..100_000).map(stage).collect::<String>());
-        assert_eq!(found.base(99_999), "s0");
-        assert!(found.begins_with(99_999, 0) && !found.begins_with(0, 99_999));
-    }
-
-    #[test]
     fn values_that_double_with_each_line_become_unknown() {
         let doubling = "ENV A=$A$A\n".repeat(60);
         let found = dockerfile(&format!(
-            "FROM alpine\nENV A=12345678\n{doubling}COPY a $A/b\n"
+            "FROM alpine\nENV A=12345678\n{doubling}COPY a $A\n"
         ));
-        let texts = found.stages[0]
-            .instructions
-            .iter()
-            .map(|instruction| instruction.text.len());
-        assert!(texts.sum::<usize>() < 2 * ADDED_BYTES_MAX);
-        // What fits is known, as before.
-        assert_eq!(found.stages[0].instructions[1].text, "A=1234567812345678");
+        let [_, first, .., copy] = &found.stages[0].instructions[..] else {
+            panic!("{found:?}");
+        };
+        assert_eq!(first.text, "A=1234567812345678");
+        assert!(copy.text.len() < 3 * VALUE_BYTES_MAX, "{}", copy.text.len());
     }
 
     #[test]

@@ -19,7 +19,7 @@ fn derived(workshop: &Workshop) -> [DerivedLibc; 2] {
     let original = read_original(&libc).unwrap();
     // Without functions of libgcc that ask the C library what the processor has.
     let allocator = allocator_of(workshop, TINY, TINY_GLUE, "-mno-outline-atomics");
-    let memory = memory_functions_for(reheap_mem::Architecture::Aarch64, workshop);
+    let memory = memory_functions_for(&reheap_mem::SOURCES_AARCH64, workshop);
     [Some(&memory), None]
         .map(|memory| derive_libc(&original, &allocator, memory, &marker(), &tuning()).unwrap())
 }

@@ -1,7 +1,7 @@
 //! Programs that somebody profiles: where their malloc is, the frames of their stacks, and the names in their files.
 
 use reheap_profile::inject::locate as locate_malloc;
-use reheap_profile::stacks::{FRAMES_MAX, Machine, Modules, Registers, Symbols, Unwinder};
+use reheap_profile::stacks::{FRAMES_MAX, Modules, Processor, Registers, Symbols, Unwinder};
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -44,8 +44,8 @@ pub(crate) fn stacks(bytes: &[u8]) {
     let no_debug_files = tempfile::tempdir().expect("a temporary directory can be made");
     let mut modules = Modules::new();
     let mut symbols = Symbols::with_debug_directory(no_debug_files.path().to_owned());
-    for machine in [Machine::X86_64, Machine::Aarch64] {
-        let mut unwinder = Unwinder::from_maps(&mut modules, machine, maps.as_bytes(), None);
+    for processor in [Processor::X86_64, Processor::Aarch64] {
+        let mut unwinder = Unwinder::from_maps(&mut modules, processor, maps.as_bytes(), None);
         for (index, word) in stack.as_chunks().0.iter().take(WALKS_MAX).enumerate() {
             let registers = Registers {
                 program_counter: u64::from_le_bytes(*word),

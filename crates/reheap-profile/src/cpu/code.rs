@@ -3,8 +3,9 @@
 use super::flow::Flow;
 use super::frames::Frames;
 use super::memory_functions::{self, MemoryFunction};
+use crate::processor::Processor;
 use crate::recording::FUNCTIONS;
-use crate::stacks::{Elf, Machine, Module, each_function};
+use crate::stacks::{Elf, Module, each_function};
 use std::sync::Arc;
 
 /// Functions from which an allocator's code is reached, besides those that are counted.
@@ -114,9 +115,9 @@ impl Code {
         flow.depth(address)
     }
 
-    /// Whether the code of this machine can be followed where there are no tables.
+    /// Whether the code of this processor can be followed where there are no tables.
     pub(super) fn is_readable(&self) -> bool {
-        let machine = self.elf.as_ref().map(|elf| elf.machine());
-        machine.is_none_or(|machine| machine == Machine::X86_64)
+        let processor = self.elf.as_ref().map(|elf| elf.processor());
+        processor.is_none_or(|processor| processor == Processor::X86_64)
     }
 }

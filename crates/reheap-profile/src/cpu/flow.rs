@@ -5,7 +5,8 @@
 //! would lead nowhere. But which functions malloc calls, and what they do with the stack pointer, is in their code: so
 //! where the return address is, is known for each instruction. Only x86-64 code is read; for others nothing is found.
 
-use crate::stacks::{Elf, Machine};
+use crate::processor::Processor;
+use crate::stacks::Elf;
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -28,7 +29,7 @@ impl Flow {
     /// From these functions on, with all that they call.
     pub(super) fn of(elf: &Elf, functions: &[u64]) -> Self {
         let mut flow = Self::default();
-        if elf.machine() != Machine::X86_64 {
+        if elf.processor() != Processor::X86_64 {
             return flow;
         }
         let mut code = CodeReader::new(elf);

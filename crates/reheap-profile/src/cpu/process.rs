@@ -231,7 +231,7 @@ fn unwinder(modules: &mut Modules, pid: u32, told: &BTreeMap<u64, Mapping>) -> U
     }
     Unwinder::from_mappings(
         modules,
-        crate::stacks::Machine::native(),
+        crate::processor::Processor::native(),
         mappings,
         Some(pid),
     )

@@ -12,7 +12,6 @@
 use super::layout::{Jump, Layout};
 use super::locate::{Function, Located};
 use super::memory::{Memory, write_code};
-use super::registers;
 use super::stopped::{PAUSE, Stopped, stop_outside};
 use super::tracee::Tracee;
 use super::{
@@ -20,6 +19,7 @@ use super::{
     leftover, obstacle, open_hooks, page_bytes, process, prologue, with_system_calls,
 };
 use crate::maps::Mapping;
+use crate::processor::Processor;
 use nix::errno::Errno;
 use nix::unistd::Pid;
 use std::collections::BTreeSet;
@@ -67,8 +67,8 @@ pub fn attach(
     recording: &Path,
 ) -> Result<Attached, InjectError> {
     let Target { pid, located, bias } = target;
-    if [located.architecture, hooks.architecture()] != [registers::ARCHITECTURE; 2] {
-        return Err(InjectError::Architecture);
+    if [located.processor, hooks.processor()] != [Processor::native(); 2] {
+        return Err(InjectError::Processor);
     }
     obstacle::before(pid.as_raw())?;
     let memory = process::memory(*pid)?;
@@ -89,7 +89,7 @@ pub fn attach(
 /// The middles of the instructions that jumps take: no thread may be there.
 fn taken_bytes(located: &Located, bias: u64) -> Vec<Range<u64>> {
     let taken = |function: &Function| {
-        let bytes = prologue::taken_bytes(located.architecture, &function.code);
+        let bytes = prologue::taken_bytes(located.processor, &function.code);
         let address = function.address.wrapping_add(bias);
         address + 1..address + bytes as u64
     };

@@ -3,10 +3,10 @@
 
 use super::layout::{self, Layout};
 use super::library::Protection;
-use super::processor::Architecture;
 use super::{HooksLibrary, locate, prologue};
 use crate::emulated::{GCC, Workshop, ZIG, emulated, run_and_check};
 use crate::maps::Mapping;
+use crate::processor::Processor;
 use crate::recording::Recording;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -64,7 +64,7 @@ fn laid_out(program: &Path, hooks: &Path, page_bytes: u64) -> Layout {
         .expect("the hooks can be injected");
     let bytes = std::fs::read(program).expect("it was built");
     let located = locate(&*bytes).expect("its functions are found");
-    assert_eq!(located.architecture, Architecture::Aarch64);
+    assert_eq!(located.processor, Processor::Aarch64);
     let image = Mapping {
         start: located.image.start,
         end: located.image.end,
@@ -112,7 +112,7 @@ fn functions_with_landing_pads_and_signed_returns_are_hooked() {
     };
     for name in ["malloc", "free", "calloc", "realloc"] {
         let original = &own(name).original;
-        let taken = prologue::taken_bytes(Architecture::Aarch64, original);
+        let taken = prologue::taken_bytes(Processor::Aarch64, original);
         assert_eq!((taken, original.len()), (8, 8), "{name}");
     }
 }

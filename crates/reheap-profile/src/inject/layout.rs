@@ -70,7 +70,7 @@ pub(super) fn lay_out(
     let prologues_bytes = (prologues_bytes as u64).next_multiple_of(page_bytes);
     let bytes = (prologues_bytes + library.span_bytes()).next_multiple_of(page_bytes);
     let image = located.image.start.wrapping_add(bias)..located.image.end.wrapping_add(bias);
-    let reach = prologue::reach_bytes(located.architecture);
+    let reach = prologue::reach_bytes(located.processor);
     let base = room_near(mappings, &image, bytes, reach, page_bytes)
         .ok_or(InjectError::NoRoom { bytes })?;
 
@@ -118,20 +118,19 @@ impl Layout {
         place: u64,
     ) -> Result<(), InjectError> {
         let address = function.address.wrapping_add(bias);
-        let architecture = library.architecture();
+        let processor = library.processor();
         let unhookable = |reason| InjectError::Prologue {
             name: function.name.clone(),
             reason,
         };
-        let moved = prologue::relocate(architecture, &function.code, address, self.base + place)
+        let moved = prologue::relocate(processor, &function.code, address, self.base + place)
             .map_err(unhookable)?;
         let start = place as usize;
         self.bytes[start..start + moved.len()].copy_from_slice(&moved);
         let hook = library
             .hook(&function.name)
             .expect("only functions with hooks come here");
-        let jump =
-            prologue::replacement(architecture, &function.code, address, library_base + hook);
+        let jump = prologue::replacement(processor, &function.code, address, library_base + hook);
         let jump = jump.ok_or(InjectError::NoRoom {
             bytes: self.bytes.len() as u64,
         })?;
@@ -155,7 +154,7 @@ impl Layout {
     ) -> Result<(), InjectError> {
         for own in &located.own_frees {
             let address = own.address.wrapping_add(bias);
-            let call = prologue::call(located.architecture, address, free);
+            let call = prologue::call(located.processor, address, free);
             self.redirected.push(Jump {
                 address,
                 original: own.code.clone(),

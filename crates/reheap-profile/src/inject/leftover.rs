@@ -32,9 +32,9 @@ pub(super) fn take_out(
     let mappings = process::mappings(pid)?;
     for change in &changes {
         // A landing pad stays in front of the jump.
-        let pad = change.found.len() - prologue::jump_bytes(located.architecture);
+        let pad = change.found.len() - prologue::jump_bytes(located.processor);
         let jump = (change.address + pad as u64, &change.found[pad..]);
-        let target = prologue::target(located.architecture, jump.0, jump.1);
+        let target = prologue::target(located.processor, jump.0, jump.1);
         let block = target.and_then(|target| block_of(target, &mappings, memory));
         match block {
             Some(block) => refuse_running(pid, block, memory)?,
@@ -58,13 +58,13 @@ struct Change<'a> {
 }
 
 fn changes<'a>(located: &'a Located, bias: u64, memory: &Memory) -> Vec<Change<'a>> {
-    let architecture = located.architecture;
+    let processor = located.processor;
     let functions = located.functions.iter().map(|function| {
-        let taken = prologue::taken_bytes(architecture, &function.code);
+        let taken = prologue::taken_bytes(processor, &function.code);
         (function.address, &function.code, taken)
     });
     let calls = located.own_frees.iter().map(|call| {
-        let taken = prologue::jump_bytes(architecture);
+        let taken = prologue::jump_bytes(processor);
         (call.address, &call.code, taken)
     });
     functions

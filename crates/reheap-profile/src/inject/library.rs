@@ -5,7 +5,7 @@
 //! reheap does not let the program's dynamic linker load it: a static program has none, and a running one may hold the
 //! lock of its own.
 
-use super::processor::Architecture;
+use crate::processor::Processor;
 use object::elf;
 use object::read::elf::{
     ElfFile64, FileHeader as _, ProgramHeader as _, Rela as _, SectionHeader as _,
@@ -50,7 +50,7 @@ impl From<object::read::Error> for LibraryError {
 /// A parsed hooks library.
 #[derive(Debug, Clone)]
 pub struct HooksLibrary {
-    architecture: Architecture,
+    processor: Processor,
     /// The bytes of all segments, from address 0 of the library on, before relocation.
     image: Vec<u8>,
     protections: Vec<(Range<u64>, Protection)>,
@@ -79,11 +79,10 @@ impl HooksLibrary {
     pub fn parse(bytes: &[u8]) -> Result<Self, LibraryError> {
         let file = File::parse(bytes)?;
         let machine = file.elf_header().e_machine(LittleEndian);
-        let architecture =
-            Architecture::from_machine(machine).ok_or(LibraryError::Machine(machine.0))?;
+        let processor = Processor::from_machine(machine).ok_or(LibraryError::Machine(machine.0))?;
         let (image, protections) = segments(&file, bytes)?;
         let mut library = Self {
-            architecture,
+            processor,
             image,
             protections,
             based: Vec::new(),
@@ -97,8 +96,8 @@ impl HooksLibrary {
     }
 
     /// The processor that it is for.
-    pub fn architecture(&self) -> Architecture {
-        self.architecture
+    pub fn processor(&self) -> Processor {
+        self.processor
     }
 
     /// The functions that it can hook.
@@ -194,7 +193,7 @@ impl HooksLibrary {
                         .transpose()?,
                 };
                 let kind = relocation.r_type(LittleEndian, false);
-                match Kind::of(self.architecture, kind) {
+                match Kind::of(self.processor, kind) {
                     Kind::None => {}
                     Kind::Relative => self.based.push((offset, addend)),
                     Kind::Symbol => {
@@ -234,18 +233,19 @@ enum Kind {
 }
 
 impl Kind {
-    fn of(architecture: Architecture, r_type: elf::RelocationType) -> Self {
-        match (architecture, r_type) {
-            (Architecture::X86_64, elf::R_X86_64_NONE)
-            | (Architecture::Aarch64, elf::R_AARCH64_NONE) => Self::None,
-            (Architecture::X86_64, elf::R_X86_64_RELATIVE)
-            | (Architecture::Aarch64, elf::R_AARCH64_RELATIVE) => Self::Relative,
+    fn of(processor: Processor, r_type: elf::RelocationType) -> Self {
+        match (processor, r_type) {
+            (Processor::X86_64, elf::R_X86_64_NONE) | (Processor::Aarch64, elf::R_AARCH64_NONE) => {
+                Self::None
+            }
+            (Processor::X86_64, elf::R_X86_64_RELATIVE)
+            | (Processor::Aarch64, elf::R_AARCH64_RELATIVE) => Self::Relative,
             (
-                Architecture::X86_64,
+                Processor::X86_64,
                 elf::R_X86_64_64 | elf::R_X86_64_GLOB_DAT | elf::R_X86_64_JUMP_SLOT,
             )
             | (
-                Architecture::Aarch64,
+                Processor::Aarch64,
                 elf::R_AARCH64_ABS64 | elf::R_AARCH64_GLOB_DAT | elf::R_AARCH64_JUMP_SLOT,
             ) => Self::Symbol,
             _ => Self::Other,

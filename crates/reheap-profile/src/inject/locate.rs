@@ -16,8 +16,8 @@ mod musl;
 mod names;
 mod stripped;
 
-use super::processor::Architecture;
 use super::prologue::{self, PrologueError};
+use crate::processor::Processor;
 use memchr::memchr;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{
@@ -146,7 +146,7 @@ pub struct Function {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Located {
     /// The processor.
-    pub architecture: Architecture,
+    pub processor: Processor,
     /// How they were found.
     pub access: Access,
     /// The functions, each address once.
@@ -182,7 +182,7 @@ const EXAMINED_CODE_BYTES: u64 = 64 << 10;
 /// An executable, and what its headers say.
 pub(crate) struct Executable<'data, R: ReadRef<'data>> {
     file: ElfFile64<'data, LittleEndian, R>,
-    pub(crate) architecture: Architecture,
+    pub(crate) processor: Processor,
 }
 
 /// A symbol that defines something.
@@ -263,7 +263,7 @@ impl<'data, R: ReadRef<'data>> Executable<'data, R> {
         let file = ElfFile64::<LittleEndian, R>::parse(bytes)?;
         let header = file.elf_header();
         let machine = header.e_machine(LittleEndian);
-        let Some(architecture) = Architecture::from_machine(machine) else {
+        let Some(processor) = Processor::from_machine(machine) else {
             let what = format!("for machine number {}", machine.0);
             return Err(LocateError::Unsupported(what));
         };
@@ -278,7 +278,7 @@ impl<'data, R: ReadRef<'data>> Executable<'data, R> {
                 return Err(LocateError::Damaged(what));
             }
         }
-        Ok(Self { file, architecture })
+        Ok(Self { file, processor })
     }
 
     /// Go's linker leaves both in every program, stripped or not.
@@ -402,7 +402,7 @@ impl<'data, R: ReadRef<'data>> Executable<'data, R> {
             .map(|segment| segment.address().saturating_add(segment.size()))
             .max();
         Ok(Located {
-            architecture: self.architecture,
+            processor: self.processor,
             access,
             functions: located,
             not_located,
@@ -416,9 +416,9 @@ impl<'data, R: ReadRef<'data>> Executable<'data, R> {
     /// `tid` in `struct pthread`, which has been where it is for many years in both libcs (nptl/descr.h in glibc,
     /// src/internal/pthread_impl.h in musl).
     fn thread_number_at(&self, access: Access, is_glibc: bool) -> Option<u64> {
-        match (self.architecture, access) {
-            (Architecture::X86_64, _) if is_glibc => Some(0x2d0),
-            (Architecture::X86_64, Access::Marker | Access::Code) => Some(0x30),
+        match (self.processor, access) {
+            (Processor::X86_64, _) if is_glibc => Some(0x2d0),
+            (Processor::X86_64, Access::Marker | Access::Code) => Some(0x30),
             _ => None,
         }
     }
@@ -439,7 +439,7 @@ impl<'data, R: ReadRef<'data>> Executable<'data, R> {
         let start = addresses.clone().min().unwrap_or(free.address);
         let end = addresses.max().unwrap_or(free.address);
         let code = self.code_at(start, end - start).unwrap_or_default();
-        prologue::calls_of(self.architecture, code, start, free.address)
+        prologue::calls_of(self.processor, code, start, free.address)
             .into_iter()
             .map(|(address, code)| Call { address, code })
             .collect()
@@ -453,7 +453,7 @@ impl<'data, R: ReadRef<'data>> Executable<'data, R> {
             address,
         })?;
         if names::is_hooked(name) {
-            prologue::check(self.architecture, code, address, place.size).map_err(|reason| {
+            prologue::check(self.processor, code, address, place.size).map_err(|reason| {
                 LocateError::Prologue {
                     name: name.to_owned(),
                     address,

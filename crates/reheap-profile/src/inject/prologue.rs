@@ -11,7 +11,7 @@
 pub(crate) mod aarch64;
 pub(crate) mod x86_64;
 
-use super::processor::Architecture;
+use crate::processor::Processor;
 
 /// Why a jump cannot take the place of a function's first instructions.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -45,53 +45,53 @@ pub enum PrologueError {
 pub(crate) const RELOCATED_BYTES_MAX: usize = 160;
 
 /// The size of a jump or a call.
-pub(crate) fn jump_bytes(architecture: Architecture) -> usize {
-    match architecture {
-        Architecture::X86_64 => x86_64::JUMP_BYTES,
-        Architecture::Aarch64 => aarch64::JUMP_BYTES,
+pub(crate) fn jump_bytes(processor: Processor) -> usize {
+    match processor {
+        Processor::X86_64 => x86_64::JUMP_BYTES,
+        Processor::Aarch64 => aarch64::JUMP_BYTES,
     }
 }
 
 /// How many bytes of a function that begins with `code` its replacement takes.
-pub(crate) fn taken_bytes(architecture: Architecture, code: &[u8]) -> usize {
-    match architecture {
-        Architecture::X86_64 => x86_64::JUMP_BYTES,
-        Architecture::Aarch64 => aarch64::taken_bytes(code),
+pub(crate) fn taken_bytes(processor: Processor, code: &[u8]) -> usize {
+    match processor {
+        Processor::X86_64 => x86_64::JUMP_BYTES,
+        Processor::Aarch64 => aarch64::taken_bytes(code),
     }
 }
 
 /// How far a jump reaches, less what the hooks themselves take.
-pub(crate) fn reach_bytes(architecture: Architecture) -> u64 {
-    match architecture {
-        Architecture::X86_64 => 0x7fff_0000,
-        Architecture::Aarch64 => 0x7ff_0000,
+pub(crate) fn reach_bytes(processor: Processor) -> u64 {
+    match processor {
+        Processor::X86_64 => 0x7fff_0000,
+        Processor::Aarch64 => 0x7ff_0000,
     }
 }
 
 /// Shows that a jump can take the place of the first instructions of the function at `address`, whose code begins with
 /// `code`. `size` is its size, if the file says so.
 pub(crate) fn check(
-    architecture: Architecture,
+    processor: Processor,
     code: &[u8],
     address: u64,
     size: Option<u64>,
 ) -> Result<(), PrologueError> {
-    match architecture {
-        Architecture::X86_64 => x86_64::check(code, address, size),
-        Architecture::Aarch64 => aarch64::check(code, address, size),
+    match processor {
+        Processor::X86_64 => x86_64::check(code, address, size),
+        Processor::Aarch64 => aarch64::check(code, address, size),
     }
 }
 
 /// The relocated prologue of the function at `address`, for `place`.
 pub(crate) fn relocate(
-    architecture: Architecture,
+    processor: Processor,
     code: &[u8],
     address: u64,
     place: u64,
 ) -> Result<Vec<u8>, PrologueError> {
-    let relocated = match architecture {
-        Architecture::X86_64 => x86_64::relocate(code, address, place),
-        Architecture::Aarch64 => aarch64::relocate(code, address, place),
+    let relocated = match processor {
+        Processor::X86_64 => x86_64::relocate(code, address, place),
+        Processor::Aarch64 => aarch64::relocate(code, address, place),
     }?;
     assert!(
         relocated.len() <= RELOCATED_BYTES_MAX,
@@ -104,27 +104,27 @@ pub(crate) fn relocate(
 /// What takes the place of the first bytes of a function at `address`, whose code begins with `code`: a jump to
 /// `target`. `None` if that is out of reach.
 pub(crate) fn replacement(
-    architecture: Architecture,
+    processor: Processor,
     code: &[u8],
     address: u64,
     target: u64,
 ) -> Option<Vec<u8>> {
-    match architecture {
-        Architecture::X86_64 => x86_64::jump(address, target),
-        Architecture::Aarch64 => aarch64::replacement(code, address, target),
+    match processor {
+        Processor::X86_64 => x86_64::jump(address, target),
+        Processor::Aarch64 => aarch64::replacement(code, address, target),
     }
 }
 
 /// Where a jump or call at `address` leads, if these bytes are one.
-pub(crate) fn target(architecture: Architecture, address: u64, bytes: &[u8]) -> Option<u64> {
-    match (architecture, bytes) {
-        (Architecture::X86_64, [0xe8 | 0xe9, distance @ ..]) => {
+pub(crate) fn target(processor: Processor, address: u64, bytes: &[u8]) -> Option<u64> {
+    match (processor, bytes) {
+        (Processor::X86_64, [0xe8 | 0xe9, distance @ ..]) => {
             let distance = i32::from_le_bytes(distance.try_into().ok()?);
             let end = address + x86_64::JUMP_BYTES as u64;
             Some(end.wrapping_add_signed(distance.into()))
         }
-        (Architecture::X86_64, _) => None,
-        (Architecture::Aarch64, bytes) => {
+        (Processor::X86_64, _) => None,
+        (Processor::Aarch64, bytes) => {
             let word = u32::from_le_bytes(bytes.try_into().ok()?);
             // `b` and `bl`, with a distance of 26 bits in instructions.
             let is_jump = matches!(word >> 26, 0b00_0101 | 0b10_0101);
@@ -136,18 +136,18 @@ pub(crate) fn target(architecture: Architecture, address: u64, bytes: &[u8]) -> 
 
 /// The direct calls of `target` in `code`, which is at `address`: where each is, and its bytes.
 pub(crate) fn calls_of(
-    architecture: Architecture,
+    processor: Processor,
     code: &[u8],
     address: u64,
     target: u64,
 ) -> Vec<(u64, Vec<u8>)> {
-    let bytes = jump_bytes(architecture);
-    let step = match architecture {
-        Architecture::X86_64 => 1,
-        Architecture::Aarch64 => bytes,
+    let bytes = jump_bytes(processor);
+    let step = match processor {
+        Processor::X86_64 => 1,
+        Processor::Aarch64 => bytes,
     };
     let is_call = |&(place, bytes): &(u64, &[u8])| {
-        call(architecture, place, target).is_some_and(|call| call == bytes)
+        call(processor, place, target).is_some_and(|call| call == bytes)
     };
     (address..)
         .zip(code.windows(bytes))
@@ -158,9 +158,9 @@ pub(crate) fn calls_of(
 }
 
 /// A call of `target` at `address`; `None` if it is out of reach.
-pub(crate) fn call(architecture: Architecture, address: u64, target: u64) -> Option<Vec<u8>> {
-    match architecture {
-        Architecture::X86_64 => x86_64::call(address, target),
-        Architecture::Aarch64 => aarch64::call(address, target),
+pub(crate) fn call(processor: Processor, address: u64, target: u64) -> Option<Vec<u8>> {
+    match processor {
+        Processor::X86_64 => x86_64::call(address, target),
+        Processor::Aarch64 => aarch64::call(address, target),
     }
 }

@@ -5,10 +5,8 @@ pub(super) use nix::libc::user_regs_struct as Registers;
 
 #[cfg(target_arch = "x86_64")]
 mod here {
-    use super::super::processor::Architecture;
     use super::Registers;
 
-    pub(in super::super) const ARCHITECTURE: Architecture = Architecture::X86_64;
     /// `syscall`.
     pub(in super::super) const SYSTEM_CALL: [u8; 2] = [0x0f, 0x05];
     /// `call rax; mov edi, eax; mov eax, 39 (getpid); syscall`: a call, and a stop that shows its result.
@@ -79,10 +77,8 @@ mod here {
 
 #[cfg(target_arch = "aarch64")]
 mod here {
-    use super::super::processor::Architecture;
     use super::Registers;
 
-    pub(in super::super) const ARCHITECTURE: Architecture = Architecture::Aarch64;
     /// `svc #0`.
     pub(in super::super) const SYSTEM_CALL: [u8; 4] = 0xd400_0001_u32.to_le_bytes();
     /// `blr x9; mov x8, #172 (getpid); svc #0`: a call, and a stop that shows its result.

@@ -5,7 +5,8 @@
 //! another process truncates kills this one. Files are whatever processes have mapped, so nothing in them is trusted:
 //! each size is held against the file's before memory is taken for it.
 
-use super::{Machine, UnwindSections, branches, signed_returns};
+use super::{UnwindSections, branches, signed_returns};
+use crate::processor::Processor;
 use flate2::read::ZlibDecoder;
 use object::LittleEndian as LE;
 use object::elf;
@@ -91,11 +92,11 @@ pub(crate) struct Section {
     compressed: bool,
 }
 
-/// An ELF file of 64 bits, little-endian, for a machine that reheap unwinds.
+/// An ELF file of 64 bits, little-endian, for a processor that reheap unwinds.
 #[derive(Debug)]
 pub struct Elf {
     bytes: Bytes,
-    machine: Machine,
+    processor: Processor,
     segments: Vec<Segment>,
     eh_frame_hdr: Option<Segment>,
     sections: Vec<Section>,
@@ -115,11 +116,7 @@ impl Elf {
         {
             return None;
         }
-        let machine = match header.e_machine.get(LE) {
-            elf::EM_X86_64 => Machine::X86_64,
-            elf::EM_AARCH64 => Machine::Aarch64,
-            _ => return None,
-        };
+        let processor = Processor::from_machine(header.e_machine.get(LE))?;
         let programs = program_headers(&bytes, header)?;
         let segments_of = |kind| {
             programs
@@ -128,7 +125,7 @@ impl Elf {
         };
         let sections = sections(&bytes, header).unwrap_or_default();
         Some(Self {
-            machine,
+            processor,
             segments: segments_of(elf::PT_LOAD).map(segment).collect(),
             eh_frame_hdr: segments_of(elf::PT_GNU_EH_FRAME).map(segment).next(),
             build_id: build_id(
@@ -142,9 +139,9 @@ impl Elf {
         })
     }
 
-    /// The machine that it is for.
-    pub fn machine(&self) -> Machine {
-        self.machine
+    /// The processor that it is for.
+    pub fn processor(&self) -> Processor {
+        self.processor
     }
 
     /// What the linker calls this very build.
@@ -256,7 +253,7 @@ impl Elf {
             // Only the terminator: framehop would look no further.
             (sections.eh_frame, sections.eh_frame_hdr) = (None, None);
         }
-        if let (Machine::Aarch64, Some(eh_frame)) = (self.machine, &mut sections.eh_frame) {
+        if let (Processor::Aarch64, Some(eh_frame)) = (self.processor, &mut sections.eh_frame) {
             signed_returns::forget(Arc::make_mut(eh_frame));
         }
         branches::forget(&mut sections);

@@ -1,25 +1,5 @@
 //! What a hook captured: the layout that `hooks/capture.c` writes.
 
-/// The architectures whose stacks are unwound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Machine {
-    /// x86-64.
-    X86_64,
-    /// aarch64, little-endian.
-    Aarch64,
-}
-
-impl Machine {
-    /// The one that this program runs on.
-    pub fn native() -> Self {
-        if cfg!(target_arch = "aarch64") {
-            Machine::Aarch64
-        } else {
-            Machine::X86_64
-        }
-    }
-}
-
 /// The registers of a hook's caller, as they are after the hook returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Registers {

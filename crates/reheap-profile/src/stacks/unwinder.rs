@@ -8,8 +8,9 @@
 
 use super::CodeAddress;
 use super::modules::{ModuleId, Modules};
-use super::registers::{Machine, Registers};
+use super::registers::Registers;
 use crate::maps::{self, Mapping};
+use crate::processor::Processor;
 use framehop::aarch64::{CacheAarch64, PtrAuthMask, UnwindRegsAarch64, UnwinderAarch64};
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{FrameAddress, Unwinder as _};
@@ -76,7 +77,7 @@ struct CodeRange {
 impl Unwinder {
     /// Of a process that runs.
     pub fn new(modules: &mut Modules, pid: u32) -> Self {
-        let mut unwinder = Self::empty(Machine::native(), Some(pid));
+        let mut unwinder = Self::empty(Processor::native(), Some(pid));
         unwinder.refresh(modules);
         unwinder
     }
@@ -85,31 +86,31 @@ impl Unwinder {
     /// still runs, its number helps to find its files, and what it has mapped since.
     pub fn from_maps(
         modules: &mut Modules,
-        machine: Machine,
+        processor: Processor,
         maps: &[u8],
         pid: Option<u32>,
     ) -> Self {
-        Self::from_mappings(modules, machine, maps::parse(maps), pid)
+        Self::from_mappings(modules, processor, maps::parse(maps), pid)
     }
 
     /// Of a process that may be gone, with its mappings in order of address.
     pub(crate) fn from_mappings(
         modules: &mut Modules,
-        machine: Machine,
+        processor: Processor,
         mappings: Vec<Mapping>,
         pid: Option<u32>,
     ) -> Self {
-        let mut unwinder = Self::empty(machine, pid);
+        let mut unwinder = Self::empty(processor, pid);
         unwinder.update(modules, mappings);
         unwinder
     }
 
-    fn empty(machine: Machine, pid: Option<u32>) -> Self {
+    fn empty(processor: Processor, pid: Option<u32>) -> Self {
         Self {
             pid,
             ranges: Vec::new(),
             unknown_pages: HashSet::new(),
-            engine: Engine::new(machine),
+            engine: Engine::new(processor),
         }
     }
 
@@ -286,7 +287,7 @@ impl CodeRange {
 
 type Sections = Arc<[u8]>;
 
-/// framehop for one machine, with the rules that it found.
+/// framehop for one processor, with the rules that it found.
 enum Engine {
     X86_64(UnwinderX86_64<Sections>, CacheX86_64),
     Aarch64(UnwinderAarch64<Sections>, CacheAarch64),
@@ -302,17 +303,17 @@ impl std::fmt::Debug for Engine {
 }
 
 impl Engine {
-    fn new(machine: Machine) -> Self {
-        match machine {
-            Machine::X86_64 => Engine::X86_64(UnwinderX86_64::new(), CacheX86_64::new()),
-            Machine::Aarch64 => Engine::Aarch64(UnwinderAarch64::new(), CacheAarch64::new()),
+    fn new(processor: Processor) -> Self {
+        match processor {
+            Processor::X86_64 => Engine::X86_64(UnwinderX86_64::new(), CacheX86_64::new()),
+            Processor::Aarch64 => Engine::Aarch64(UnwinderAarch64::new(), CacheAarch64::new()),
         }
     }
 
-    fn machine(&self) -> Machine {
+    fn processor(&self) -> Processor {
         match self {
-            Engine::X86_64(..) => Machine::X86_64,
-            Engine::Aarch64(..) => Machine::Aarch64,
+            Engine::X86_64(..) => Processor::X86_64,
+            Engine::Aarch64(..) => Processor::Aarch64,
         }
     }
 
@@ -321,7 +322,7 @@ impl Engine {
             return;
         };
         let base = range.bias.wrapping_add(range.base);
-        if elf.machine() != self.machine() || base > range.mapping.start {
+        if elf.processor() != self.processor() || base > range.mapping.start {
             return;
         }
         let module = framehop::Module::new(
@@ -384,8 +385,8 @@ impl<'a> Walk<'a> {
             stack_pointer,
             frame_pointer,
         } = registers;
-        let (address, frame) = match engine.machine() {
-            Machine::X86_64 => (
+        let (address, frame) = match engine.processor() {
+            Processor::X86_64 => (
                 program_counter,
                 Frame::X86_64(UnwindRegsX86_64::new(
                     program_counter,
@@ -393,7 +394,7 @@ impl<'a> Walk<'a> {
                     frame_pointer,
                 )),
             ),
-            Machine::Aarch64 => (
+            Processor::Aarch64 => (
                 program_counter & AARCH64_ADDRESS_BITS,
                 Frame::Aarch64(UnwindRegsAarch64::new_with_ptr_auth_mask(
                     PtrAuthMask(AARCH64_ADDRESS_BITS),

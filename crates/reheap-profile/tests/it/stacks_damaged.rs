@@ -2,7 +2,7 @@
 
 use crate::workshop::{Sample, Workshop};
 use proptest::prelude::*;
-use reheap_profile::stacks::{Captured, Machine, Modules, Registers, Symbols, Unwinder};
+use reheap_profile::stacks::{Captured, Modules, Processor, Registers, Symbols, Unwinder};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -153,7 +153,7 @@ proptest! {
     fn any_bytes_are_a_capture_or_none(bytes: Vec<u8>) {
         if let Some(captured) = Captured::parse(&bytes) {
             let mut modules = Modules::new();
-            let mut unwinder = Unwinder::from_maps(&mut modules, Machine::X86_64, &bytes, None);
+            let mut unwinder = Unwinder::from_maps(&mut modules, Processor::X86_64, &bytes, None);
             unwinder.unwind(&mut modules, &captured.registers, captured.stack);
         }
     }

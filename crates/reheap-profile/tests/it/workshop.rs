@@ -1,7 +1,7 @@
 //! Compiles programs with `probe.c`, runs them, and reads what they wrote.
 
 use reheap_profile::profile::Frame;
-use reheap_profile::stacks::{Captured, Machine, Modules, Stack, Symbols, Unwinder};
+use reheap_profile::stacks::{Captured, Modules, Processor, Stack, Symbols, Unwinder};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -198,7 +198,7 @@ impl Workshop {
     }
 
     pub(crate) fn run(&self, program: &Path, arguments: &[&str]) -> Vec<Sample> {
-        self.samples(Command::new(program).args(arguments), Machine::native())
+        self.samples(Command::new(program).args(arguments), Processor::native())
     }
 
     pub(crate) fn run_with_preload(
@@ -211,7 +211,7 @@ impl Workshop {
             Command::new(program)
                 .args(arguments)
                 .env("LD_PRELOAD", preload),
-            Machine::native(),
+            Processor::native(),
         )
     }
 
@@ -220,10 +220,10 @@ impl Workshop {
         qemu.args(["-L", "/usr/aarch64-linux-gnu"])
             .arg(program)
             .args(arguments);
-        self.samples(&mut qemu, Machine::Aarch64)
+        self.samples(&mut qemu, Processor::Aarch64)
     }
 
-    fn samples(&self, command: &mut Command, machine: Machine) -> Vec<Sample> {
+    fn samples(&self, command: &mut Command, machine: Processor) -> Vec<Sample> {
         for number in 0..10 {
             let _ = std::fs::remove_file(self.path(&format!("sample.{number}")));
         }
@@ -283,7 +283,7 @@ impl Running {
         self.expect("done");
         Sample::parse(
             &std::fs::read(&self.sample).expect("it was written"),
-            Machine::native(),
+            Processor::native(),
         )
     }
 
@@ -310,7 +310,7 @@ impl Running {
 
 /// One call of `probe`.
 pub(crate) struct Sample {
-    pub(crate) machine: Machine,
+    pub(crate) machine: Processor,
     /// As backtrace(3) saw it, from the caller of `probe` on; empty without glibc.
     pub(crate) backtrace: Vec<u64>,
     pub(crate) captured: Vec<u8>,
@@ -318,7 +318,7 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    fn parse(bytes: &[u8], machine: Machine) -> Self {
+    fn parse(bytes: &[u8], machine: Processor) -> Self {
         const CAPTURED_BYTES: usize = 32 + (16 << 10);
         let word = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight"));
         let count = word(0) as usize;

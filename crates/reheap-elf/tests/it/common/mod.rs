@@ -170,22 +170,22 @@ pub(crate) fn tiny() -> &'static AllocatorObjects {
 /// reheap's memory functions, assembled once for all tests of a file.
 pub(crate) fn memory_functions() -> &'static MemoryFunctions {
     static FUNCTIONS: LazyLock<MemoryFunctions> = LazyLock::new(|| {
-        let architecture = match ARCH {
-            "x86_64" => reheap_mem::Architecture::X86_64,
-            _ => reheap_mem::Architecture::Aarch64,
+        let sources = match ARCH {
+            "x86_64" => &reheap_mem::SOURCES_X86_64[..],
+            _ => &reheap_mem::SOURCES_AARCH64[..],
         };
-        memory_functions_for(architecture, &Workshop::new())
+        memory_functions_for(sources, &Workshop::new())
     });
     &FUNCTIONS
 }
 
-/// Those for an architecture, assembled by the workshop's compiler.
+/// The functions of these texts, assembled by the workshop's compiler.
 pub(crate) fn memory_functions_for(
-    architecture: reheap_mem::Architecture,
+    sources: &[reheap_mem::Source],
     workshop: &Workshop,
 ) -> MemoryFunctions {
     let (mut objects, mut names) = (Vec::new(), BTreeMap::new());
-    for source in reheap_mem::sources(architecture) {
+    for source in sources {
         let name = source.name;
         workshop.write(&format!("{name}.s"), source.text);
         workshop.run(&format!("{} -c {name}.s -o {name}.o", workshop.compiler));

@@ -3,7 +3,7 @@
 //! First `reheap_elf::identify` must find exactly one allocator in the file. A Rust program with the jemalloc crate also
 //! has musl's, and hooks in one of them would show half of what it does.
 
-use super::Architecture;
+use super::Processor;
 use super::code::Code;
 use super::{Executable, LocateError, glibc, musl};
 use gimli::UnwindSection as _;
@@ -24,7 +24,7 @@ pub(super) struct Found {
 pub(super) fn find<'data, R: ReadRef<'data>>(
     executable: &Executable<'data, R>,
 ) -> Result<Found, LocateError> {
-    if executable.architecture != Architecture::X86_64 {
+    if executable.processor != Processor::X86_64 {
         return Err(LocateError::Unknown);
     }
     let allocator = only_allocator(executable)?;
