@@ -3,41 +3,10 @@
 //!
 //! One executable has both, and looks at the name that started it. It is the only user of this library, besides the fuzz
 //! targets ([`readers`]).
-mod addresses;
 mod adopting;
-mod attacking;
-mod bench;
-mod census;
-mod choice;
 mod cli;
-mod container;
-mod debugging;
-mod env_vars;
-mod exit;
-mod inspect;
-mod interrupt;
-mod limits;
-mod memory_check;
-mod opened;
-mod original;
-mod other_preloads;
-mod output;
-mod own_program;
 mod packing;
-mod prebuilt;
-mod preloading;
-mod process;
 mod profiling;
-mod program;
-mod project;
-mod pulse;
-pub mod readers;
-mod remote;
-mod replaying;
-mod sys;
-mod system;
-mod ui;
-mod workshop;
 
 use std::process::ExitCode;
 

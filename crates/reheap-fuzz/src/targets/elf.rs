@@ -130,7 +130,7 @@ pub(crate) fn identify(bytes: &[u8]) {
 
 /// Any file is read as the list of libraries that ldconfig(8) writes, or refused.
 pub(crate) fn libraries(bytes: &[u8]) {
-    for (name, path) in reheap_cli::readers::listed_libraries(bytes) {
+    for (name, path) in reheap_subject::readers::listed_libraries(bytes) {
         assert!(!name.contains('\0') && !path.as_os_str().as_encoded_bytes().contains(&0));
     }
 }

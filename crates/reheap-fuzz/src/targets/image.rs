@@ -65,7 +65,7 @@ fn with_digests(file: &[u8], digests: &[String]) -> Vec<u8> {
 
 /// Inspects an image, which can be done without digests, and adds to it as `reheap image` does.
 fn look_at(path: &Path) {
-    let _ = reheap_cli::readers::has_a_malloc(path);
+    let _ = reheap_subject::readers::has_a_malloc(path);
     let never = AtomicBool::new(false);
     let workplace = Workplace::new(None, &never);
     let image = read::open(&Location::new(path), Wanted::TheOnly, &workplace);

@@ -105,7 +105,7 @@ pub(crate) fn manifest(bytes: &[u8]) {
 
 /// The first line of a file names a program, or does not. The kernel's name for it has no blank and no end of a line.
 pub(crate) fn script(bytes: &[u8]) {
-    if let Some(interpreter) = reheap_cli::readers::interpreter(bytes) {
+    if let Some(interpreter) = reheap_subject::readers::interpreter(bytes) {
         let name = interpreter.as_encoded_bytes();
         assert!(
             !name.iter().any(|byte| b" \t\n\0".contains(byte)),
@@ -116,7 +116,7 @@ pub(crate) fn script(bytes: &[u8]) {
 
 /// Lists of mappings are read by two readers, which agree on where files are mapped.
 pub(crate) fn maps(bytes: &[u8]) {
-    let _ = reheap_cli::readers::mapped_ranges(bytes);
+    let _ = reheap_subject::readers::mapped_ranges(bytes);
     for mapping in maps::parse(bytes) {
         assert!(mapping.start <= mapping.end, "{mapping:?}");
     }

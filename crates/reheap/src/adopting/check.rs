@@ -1,11 +1,11 @@
 //! `reheap adopt --check`: one finding per line, for people, programs, and GitHub.
 
 use super::options::Format;
-use crate::exit;
-use crate::pulse;
-use crate::ui;
 use reheap_adopt::findings::{self, Artifact, Finding, Unchecked};
 use reheap_adopt::project::{Kind, Project};
+use reheap_command::exit;
+use reheap_command::pulse;
+use reheap_command::ui;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -4,11 +4,11 @@
 //! A target may fail without the edit, too: a C library is missing, or the code is for another system. That is only
 //! found out where the check fails, because most do not, and a check may take minutes.
 
-use crate::env_vars;
-use crate::interrupt;
-use crate::pulse;
-use crate::ui::Failure;
 use anyhow::Context as _;
+use reheap_command::env_vars;
+use reheap_command::interrupt;
+use reheap_command::pulse;
+use reheap_command::ui::Failure;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};

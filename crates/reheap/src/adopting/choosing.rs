@@ -1,14 +1,14 @@
 //! Which style a project gets, and which allocator in it: what the user asks for, checked.
 
 use super::options::{SetUpArguments, Style};
-use crate::choice::Choice;
-use crate::ui::Failure;
 use reheap_adopt::adoption::metadata::Chosen;
 use reheap_adopt::adoption::packages::{self, Packaged};
 use reheap_adopt::adoption::placement::{DEFAULT, Placement};
 use reheap_adopt::adoption::{Refusal, wheel};
 use reheap_adopt::crates;
 use reheap_adopt::project::Project;
+use reheap_command::choice::Choice;
+use reheap_command::ui::Failure;
 use std::collections::HashSet;
 
 /// Where modules get an allocator if nobody names targets.
@@ -283,7 +283,7 @@ fn for_reheap(
         return Err(Failure::usage(text).hint(hint).into());
     }
     for triple in targets.iter().flatten() {
-        crate::choice::musl_target(Some(triple))?;
+        reheap_command::choice::musl_target(Some(triple))?;
     }
     Ok(Wanted::Reheap(Chosen {
         allocator: choice.allocator.name.to_owned(),

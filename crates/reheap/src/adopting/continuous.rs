@@ -2,12 +2,12 @@
 
 use super::choosing::{self, Wanted};
 use super::options::SetUpArguments;
-use crate::ui::Failure;
 use anyhow::Context as _;
 use reheap_adopt::adoption::ci::{self, Artifact, Facts, Style};
 use reheap_adopt::adoption::set_up::Place;
 use reheap_adopt::adoption::{Plan, Refusal};
 use reheap_adopt::project::Project;
+use reheap_command::ui::Failure;
 use std::fs;
 use std::path::Path;
 

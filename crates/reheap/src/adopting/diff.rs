@@ -1,8 +1,8 @@
 //! Shows a plan as a unified diff, which `git apply` reads.
 
-use crate::ui;
 use reheap_adopt::adoption::{Change, Plan};
 use reheap_adopt::project::Project;
+use reheap_command::ui;
 use similar::{ChangeTag, TextDiff};
 
 /// The whole diff.

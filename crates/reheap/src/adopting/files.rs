@@ -7,10 +7,10 @@
 //! that reheap last saw in it: nobody's edits are lost. Two `reheap adopt` at a time would still mix theirs, so the
 //! second one is refused.
 
-use crate::output;
-use crate::ui::Failure;
 use anyhow::Context as _;
 use reheap_adopt::adoption::{Change, Plan};
+use reheap_command::output;
+use reheap_command::ui::Failure;
 use rustix::fs::{Access, access};
 use std::fs::{self, File, TryLockError};
 use std::io;

@@ -3,10 +3,10 @@
 
 use super::checking::Check;
 use super::choosing::{Checked, Modules, Wanted};
-use crate::ui;
 use reheap_adopt::adoption::packages::Packaged;
 use reheap_adopt::adoption::placement::Placement;
 use reheap_adopt::project::{Package, Project, Target};
+use reheap_command::ui;
 
 /// What the allocators cost in memory and otherwise, as docs/choosing.md says it. The figures are those of reheap's own
 /// builds of them.

@@ -12,10 +12,10 @@ mod repository;
 pub(crate) mod set_up;
 pub(crate) mod undo;
 
-use crate::env_vars;
-use crate::ui::{self, Failure};
 use reheap_adopt::error::AdoptError;
 use reheap_adopt::project::Project;
+use reheap_command::env_vars;
+use reheap_command::ui::{self, Failure};
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,6 @@
 //! What a user may ask of `reheap adopt`.
 
-use crate::choice::AllocatorArguments;
+use reheap_command::choice::AllocatorArguments;
 
 /// What to set up, and how.
 #[derive(Debug, clap::Args)]

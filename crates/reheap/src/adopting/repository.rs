@@ -1,9 +1,9 @@
 //! Asks Git for changes that are not committed: edits on top of them could not be told from them.
 
-use crate::env_vars;
-use crate::ui::{self, Failure};
 use reheap_adopt::adoption::Plan;
 use reheap_adopt::project::Project;
+use reheap_command::env_vars;
+use reheap_command::ui::{self, Failure};
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;

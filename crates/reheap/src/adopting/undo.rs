@@ -2,12 +2,12 @@
 
 use super::options::SetUpArguments;
 use super::{choosing, diff, files};
-use crate::env_vars;
-use crate::exit;
-use crate::output;
-use crate::ui;
 use reheap_adopt::adoption::removal;
 use reheap_adopt::project::Project;
+use reheap_command::env_vars;
+use reheap_command::exit;
+use reheap_command::output;
+use reheap_command::ui;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;

@@ -2,7 +2,7 @@
 
 use crate::adopting;
 use crate::adopting::options::{Format, SetUpArguments};
-use crate::ui::Failure;
+use reheap_command::ui::Failure;
 use std::path::PathBuf;
 use std::process::ExitCode;
 

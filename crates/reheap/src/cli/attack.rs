@@ -1,15 +1,15 @@
 //! `reheap attack`: which memory errors each allocator stops.
 
-use crate::attacking::attacks;
-use crate::attacking::reports;
-use crate::attacking::running::{self, Plan, Unusable};
-use crate::attacking::targets;
-use crate::bench::outputs::{Form, Outputs, destinations};
-use crate::bench::variants;
-use crate::interrupt;
-use crate::ui;
-use crate::workshop::{Network, Workshop};
+use reheap_command::interrupt;
+use reheap_command::ui;
+use reheap_hardening::attacking::attacks;
+use reheap_hardening::attacking::reports;
+use reheap_hardening::attacking::running::{self, Plan, Unusable};
+use reheap_hardening::attacking::targets;
 use reheap_report::attacks::Attack;
+use reheap_variants::bench::outputs::{Form, Outputs, destinations};
+use reheap_variants::bench::variants;
+use reheap_workshop::workshop::{Network, Workshop};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -2,17 +2,17 @@
 //!
 //! reheap runs a dynamic program with each allocator preloaded. Other variants are the user's own commands.
 
-use crate::bench::measure::{self, Measurement};
-use crate::bench::options::{MeasuringArguments, ServerArguments};
-use crate::bench::outputs::OutputArguments;
-use crate::bench::preloaded;
-use crate::bench::replayed;
-use crate::bench::sweep;
-use crate::bench::variants::{self, Typed};
 use crate::cli::compare;
-use crate::replaying::TraceArguments;
-use crate::ui::Failure;
-use crate::workshop::{Network, Workshop};
+use reheap_command::ui::Failure;
+use reheap_variants::bench::measure::{self, Measurement};
+use reheap_variants::bench::options::{MeasuringArguments, ServerArguments};
+use reheap_variants::bench::outputs::OutputArguments;
+use reheap_variants::bench::preloaded;
+use reheap_variants::bench::replayed;
+use reheap_variants::bench::sweep;
+use reheap_variants::bench::variants::{self, Typed};
+use reheap_variants::replaying::TraceArguments;
+use reheap_workshop::workshop::{Network, Workshop};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;

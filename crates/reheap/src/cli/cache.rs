@@ -1,10 +1,10 @@
 //! `reheap cache`: shows what is in the cache, or removes it.
 
-use crate::limits::shown;
-use crate::ui::{self, Failure};
-use crate::workshop::{find_cache, unusable_cache};
 use reheap_allocators::cache::Cache;
 use reheap_allocators::cache::contents::{Cleaned, Entry, KINDS};
+use reheap_command::ui::{self, Failure};
+use reheap_subject::limits::shown;
+use reheap_workshop::workshop::{find_cache, unusable_cache};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;

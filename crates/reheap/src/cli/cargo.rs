@@ -1,7 +1,7 @@
 //! `cargo reheap build`, `check`, `clippy`, `install`, `run`, `rustc` and `test`.
 
-use crate::choice::StaticArguments;
-use crate::project::{Session, Verb};
+use reheap_command::choice::StaticArguments;
+use reheap_static::project::{Session, Verb};
 use std::ffi::OsString;
 use std::process::ExitCode;
 

@@ -1,18 +1,18 @@
 //! `cargo reheap bench`: a Rust project with each libc and each allocator, side by side.
 
-use crate::bench::linked::Project;
-use crate::bench::measure::{self, Measurement};
-use crate::bench::options::MeasuringArguments;
-use crate::bench::outputs::OutputArguments;
-use crate::bench::preloaded::own_command;
-use crate::bench::ready::ReadyVariant;
-use crate::bench::sweep;
-use crate::bench::variants::{self, OfLibc, Typed};
-use crate::choice::{Choice, Hardened};
-use crate::project::Session;
 use reheap_allocators::target::Libc;
 use reheap_bench::outlook::TooSlow;
 use reheap_bench::results::{LeftOut, Role};
+use reheap_command::choice::{Choice, Hardened};
+use reheap_static::project::Session;
+use reheap_variants::bench::linked::Project;
+use reheap_variants::bench::measure::{self, Measurement};
+use reheap_variants::bench::options::MeasuringArguments;
+use reheap_variants::bench::outputs::OutputArguments;
+use reheap_variants::bench::preloaded::own_command;
+use reheap_variants::bench::ready::ReadyVariant;
+use reheap_variants::bench::sweep;
+use reheap_variants::bench::variants::{self, OfLibc, Typed};
 use std::ffi::OsString;
 use std::process::ExitCode;
 

@@ -4,24 +4,21 @@
 //! what comes before the first compiler argument belongs to reheap: it must not read `-ansi` or `-target` as `-a nsi`
 //! and `-t arget`.
 
-mod call;
-mod options;
-
-use crate::choice::{self, Choice, StaticArguments};
-use crate::env_vars;
-use crate::exit;
-use crate::original;
-use crate::project::proof::{self, Hints};
-use crate::project::stack;
-use crate::ui::Failure;
-use crate::workshop::{Network, Workshop, refuse_missing};
 use anyhow::Context as _;
-use call::Call;
 use clap::CommandFactory as _;
 use reheap_allocators::compiler::{
     Compiler, Language, LinkError, Pie, Purpose, REFUSES_ITSELF, Search,
 };
 use reheap_allocators::target::Target;
+use reheap_command::choice::{self, Choice, StaticArguments};
+use reheap_command::env_vars;
+use reheap_command::exit;
+use reheap_command::ui::Failure;
+use reheap_static::cc::call::{self, Call};
+use reheap_static::project::proof::{self, Hints};
+use reheap_static::project::stack;
+use reheap_workshop::original;
+use reheap_workshop::workshop::{Network, Workshop, refuse_missing};
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt as _;

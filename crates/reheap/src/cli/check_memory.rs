@@ -1,9 +1,9 @@
 //! `reheap check-memory`: a command under the strictest allocators.
 
-use crate::exit;
-use crate::memory_check::{self, Plan};
-use crate::ui::{self, Failure};
-use crate::workshop::{Network, Workshop};
+use reheap_command::exit;
+use reheap_command::ui::{self, Failure};
+use reheap_hardening::memory_check::{self, Plan};
+use reheap_workshop::workshop::{Network, Workshop};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;

@@ -1,14 +1,14 @@
 //! `reheap bench compare`: two files of results, measured at different times. A threshold makes it a gate for CI.
 
 use crate::cli::report::read;
-use crate::exit;
-use crate::ui::{self, Failure};
 use reheap_bench::analysis::Verdict;
 use reheap_bench::compare::{Change, Changes, Check, Reference, compare, title};
 use reheap_bench::figures;
 use reheap_bench::results::{Quantity, Results};
 use reheap_bench::stats::interval::{CONFIDENCE, Estimate, Interval};
 use reheap_bench::threshold::{Bound, Threshold, nearest};
+use reheap_command::exit;
+use reheap_command::ui::{self, Failure};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -1,11 +1,11 @@
 //! `reheap disable`: restores the files of a system as they were before `reheap enable`.
 
 use super::enable::{lock, mend, warn, writable_root};
-use crate::system::PROFILE_SCRIPT;
-use crate::system::disk::Disk;
-use crate::system::state::{self, Drift, Record};
-use crate::ui;
 use anyhow::Context as _;
+use reheap_command::ui;
+use reheap_preload::system::PROFILE_SCRIPT;
+use reheap_preload::system::disk::Disk;
+use reheap_preload::system::state::{self, Drift, Record};
 use std::path::PathBuf;
 use std::process::ExitCode;
 

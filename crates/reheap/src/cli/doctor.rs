@@ -1,10 +1,10 @@
 //! `reheap doctor`: shows what this machine has and what it lacks, for each command.
 
-use crate::choice;
-use crate::workshop::{Network, Workshop};
-use crate::{env_vars, exit, pulse, ui};
 use clap::builder::PossibleValuesParser;
 use reheap_allocators::machine::{Check, Finding, Fix, Item, Machine, Rights};
+use reheap_command::choice;
+use reheap_command::{env_vars, exit, pulse, ui};
+use reheap_workshop::workshop::{Network, Workshop};
 use rustix::fs::Mode;
 use serde_json::json;
 use std::fmt::Write as _;

@@ -1,21 +1,22 @@
 //! `reheap enable`: gives every dynamic program of a system another allocator, tested before and after it takes effect.
 
-use crate::choice::{AllocatorName, Choice, TuningArguments};
-use crate::interrupt;
-use crate::pulse;
-use crate::system::canary::{By, Canaries, DEADLINE};
-use crate::system::census::{self, Census};
-use crate::system::change::{self, Change, Interrupted};
-use crate::system::disk::Disk;
-use crate::system::libraries::{Libraries, Library};
-use crate::system::root::{Linker, Root};
-use crate::system::state::{self, Record, Wanted};
-use crate::system::{LD_SO_PRELOAD, LIBRARIES, PROFILE_DIRECTORY, PROFILE_SCRIPT};
-use crate::ui::{self, Failure};
-use crate::workshop::{Network, Workshop};
 use anyhow::Context as _;
 use reheap_allocators::canary;
 use reheap_allocators::target::Libc;
+use reheap_command::choice::{AllocatorName, Choice, TuningArguments};
+use reheap_command::interrupt;
+use reheap_command::pulse;
+use reheap_command::ui::{self, Failure};
+use reheap_preload::system::canary::{By, Canaries, DEADLINE};
+use reheap_preload::system::census::{self, Census};
+use reheap_preload::system::change::{self, Change, Interrupted};
+use reheap_preload::system::disk::Disk;
+use reheap_preload::system::libraries::{Libraries, Library};
+use reheap_preload::system::root::{Linker, Root};
+use reheap_preload::system::state::{self, Record, Wanted};
+use reheap_preload::system::{PROFILE_DIRECTORY, PROFILE_SCRIPT};
+use reheap_subject::preload_files::{LD_SO_PRELOAD, LIBRARIES};
+use reheap_workshop::workshop::{Network, Workshop};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -448,7 +449,7 @@ fn tell_image(root: Option<&Path>, libraries: &Libraries) -> anyhow::Result<()> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attacking::measured::withstood;
+    use reheap_variants::measured_attacks::withstood;
 
     #[test]
     fn what_is_advised_instead_of_a_plain_allocator_stops_no_less_than_the_libc_does() {

@@ -1,9 +1,9 @@
 //! `reheap generate`: prints the man page and completions, from the same definitions as the flags.
 
 use super::{CargoReheap, Reheap};
-use crate::ui;
 use clap::CommandFactory as _;
 use clap_complete::Shell;
+use reheap_command::ui;
 use std::io::Write as _;
 use std::process::ExitCode;
 

@@ -1,13 +1,13 @@
 //! `reheap image` and `cargo reheap image`: a container image from programs, or an allocator for an image that is there,
 //! without a container engine.
 
-use crate::choice::{AllocatorName, Choice, StaticArguments};
+use crate::packing;
 use crate::packing::added::Change;
 use crate::packing::options::{Options, PackingArguments};
 use crate::packing::programs::{self, Dynamic};
-use crate::packing::{self, Origin};
-use crate::project::Packing;
-use crate::ui::Failure;
+use reheap_command::choice::{AllocatorName, Choice, StaticArguments};
+use reheap_command::ui::Failure;
+use reheap_static::project::{Origin, Packing};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;

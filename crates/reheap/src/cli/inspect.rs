@@ -1,11 +1,13 @@
 //! `reheap inspect`: which allocator and which libc a file, a process or a container image has, and how we know.
 
-use crate::exit;
-use crate::inspect::{self, Expected, Files, InspectError, InspectProcessError, Judgement, Report};
-use crate::process::{self, Denial, ProcessError};
-use crate::ui;
 use anyhow::Context as _;
 use reheap_bench::figures::count;
+use reheap_command::exit;
+use reheap_command::ui;
+use reheap_proc::process::{self, Denial, ProcessError};
+use reheap_subject::inspect::{
+    self, Expected, Files, InspectError, InspectProcessError, Judgement, Report,
+};
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::PathBuf;

@@ -1,14 +1,14 @@
 //! `reheap libc`: a derived libc for any compiler, in the cache or in place.
 
-use crate::choice::{self, LibcChoiceArguments};
-use crate::original::{self, kept_beside};
-use crate::output::behind_links;
-use crate::ui::{self, Failure};
-use crate::workshop::{Network, Workshop, refuse_missing};
 use anyhow::Context as _;
 use reheap_allocators::cache::{sha256, write_by_rename};
 use reheap_allocators::target::Target;
+use reheap_command::choice::{self, LibcChoiceArguments};
+use reheap_command::output::behind_links;
+use reheap_command::ui::{self, Failure};
 use reheap_elf::derive::{self, DeriveError};
+use reheap_workshop::original::{self, kept_beside};
+use reheap_workshop::workshop::{Network, Workshop, refuse_missing};
 use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};

@@ -1,9 +1,9 @@
 //! `reheap link-names`: makes short names for `reheap run` with one allocator. They are links to reheap, which looks at
 //! the name that started it.
 
-use crate::ui::{self, Failure};
 use anyhow::Context as _;
 use reheap_allocators::catalogue::CATALOGUE;
+use reheap_command::ui::{self, Failure};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;

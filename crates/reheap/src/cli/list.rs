@@ -1,13 +1,14 @@
 //! `reheap list`: prints the catalogue as a table, and everything about one allocator.
 
-use crate::attacking::{kinds, measured};
-use crate::choice::AllocatorName;
-use crate::limits;
-use crate::ui::{self, Failure};
-use crate::workshop::{Network, Origin, Workshop};
 use reheap_allocators::catalogue::{self, AddressSpace, Allocator, CATALOGUE, Package};
 use reheap_allocators::target::{Architecture, Libc, Target};
 use reheap_bench::recommend::Withstood;
+use reheap_command::choice::AllocatorName;
+use reheap_command::ui::{self, Failure};
+use reheap_hardening::attacking::kinds;
+use reheap_subject::limits;
+use reheap_variants::measured_attacks;
+use reheap_workshop::workshop::{Network, Origin, Workshop};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -206,7 +207,7 @@ fn variants(allocator: &Allocator) -> [String; 2] {
 
 /// How it fared when it was attacked.
 fn attacked(allocator: &Allocator) -> BTreeMap<String, Withstood> {
-    measured::withstood(variants(allocator).iter().map(String::as_str))
+    measured_attacks::withstood(variants(allocator).iter().map(String::as_str))
 }
 
 /// What it stopped then: one line if that is the same with both libcs.
@@ -267,7 +268,7 @@ fn as_json(allocator: &Allocator, supply: &Supply) -> serde_json::Value {
                 "stopped": withstood.stopped,
                 "succeeded": withstood.succeeded,
                 "of": withstood.of,
-                "outcomes": measured::outcomes(&variant),
+                "outcomes": measured_attacks::outcomes(&variant),
             });
             (variant, counts)
         })

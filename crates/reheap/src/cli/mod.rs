@@ -27,13 +27,13 @@ mod report;
 mod run;
 mod status;
 
-use crate::exit;
-use crate::interrupt;
-use crate::project::{Verb, linker, separate};
-use crate::ui;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser};
 use groups::grouped;
+use reheap_command::exit;
+use reheap_command::interrupt;
+use reheap_command::ui;
+use reheap_static::project::{Verb, linker, separate};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;

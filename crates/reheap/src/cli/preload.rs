@@ -1,14 +1,14 @@
 //! `reheap preload`: writes a preload for those who deploy it by other means.
 
-use crate::choice::{AllocatorArguments, AllocatorName, Choice};
-use crate::preloading;
-use crate::ui::{self, Failure};
-use crate::workshop::{Network, Workshop};
 use anyhow::Context as _;
 use reheap_allocators::cache::{sha256, write_by_rename};
 use reheap_allocators::preload;
 use reheap_allocators::target::{Architecture, Libc, Target};
+use reheap_command::choice::{AllocatorArguments, AllocatorName, Choice};
+use reheap_command::ui::{self, Failure};
 use reheap_elf::identify::{self, LibcVersion};
+use reheap_workshop::preloading;
+use reheap_workshop::workshop::{Network, Workshop};
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,14 +1,14 @@
 //! `reheap profile`: how a command allocates.
 
-use crate::exit;
-use crate::output;
 use crate::profiling::{self, Plan, Profiled, Subject};
-use crate::ui::{self, Failure};
-use crate::workshop::{Network, Workshop};
 use anyhow::Context as _;
 use clap::builder::{PathBufValueParser, TypedValueParser};
+use reheap_command::exit;
+use reheap_command::output;
+use reheap_command::ui::{self, Failure};
 use reheap_profile::profile::{Ending, Profile};
 use reheap_report::profile::{self as report, By, Threshold};
+use reheap_workshop::workshop::{Network, Workshop};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;

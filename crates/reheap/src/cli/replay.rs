@@ -1,14 +1,14 @@
 //! `reheap replay`: performs a recorded program's calls under an allocator.
 
-use crate::choice::{AllocatorArguments, Choice};
-use crate::interrupt;
-use crate::pulse;
-use crate::replaying::{self, PerformingArguments, Prepared, Replayer, Unnamed};
-use crate::ui::{self, Failure};
-use crate::workshop::{Network, Workshop};
 use anyhow::Context as _;
+use reheap_command::choice::{AllocatorArguments, Choice};
+use reheap_command::interrupt;
+use reheap_command::pulse;
+use reheap_command::ui::{self, Failure};
 use reheap_profile::replay::{Outcome, Plan};
 use reheap_profile::trace::reader::Ending;
+use reheap_variants::replaying::{self, PerformingArguments, Prepared, Replayer, Unnamed};
+use reheap_workshop::workshop::{Network, Workshop};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -1,13 +1,13 @@
 //! `reheap report`: reports of what was measured earlier, also on several machines.
 
-use crate::attacking::reports;
-use crate::bench::outputs::ReportArguments;
-use crate::bench::write;
-use crate::ui::Failure;
 use anyhow::Context as _;
 use reheap_bench::overview::Overview;
 use reheap_bench::results::Results;
+use reheap_command::ui::Failure;
+use reheap_hardening::attacking::reports;
 use reheap_report::attacks::{self, ReadError};
+use reheap_variants::bench::outputs::ReportArguments;
+use reheap_variants::bench::write;
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};

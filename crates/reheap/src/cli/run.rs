@@ -3,20 +3,19 @@
 //! The program takes this process over, so signals, terminal, input and exit code are its own, and nothing of reheap
 //! stays. Before that, reheap finds what would make the program silently ignore the allocator, or crash.
 
-mod verify;
-
-use crate::choice::{AllocatorArguments, Choice};
-use crate::debugging;
-use crate::env_vars;
-use crate::exit;
-use crate::limits::{self, Shortage};
-use crate::other_preloads;
-use crate::preloading;
-use crate::program::{NotRunnable, Obstacle, Program, Remark};
-use crate::sys::handover;
-use crate::ui::{self, Failure};
-use crate::workshop::{Network, Workshop};
 use reheap_allocators::target::Libc;
+use reheap_command::choice::{AllocatorArguments, Choice};
+use reheap_command::env_vars;
+use reheap_command::exit;
+use reheap_command::sys::handover;
+use reheap_command::ui::{self, Failure};
+use reheap_preload::verify::{self, Verification};
+use reheap_subject::limits::{self, Shortage};
+use reheap_subject::other_preloads;
+use reheap_subject::program::{NotRunnable, Obstacle, Program, Remark};
+use reheap_workshop::debugging;
+use reheap_workshop::preloading;
+use reheap_workshop::workshop::{Network, Workshop};
 use serde_json::json;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
@@ -25,7 +24,6 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
-use verify::Verification;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   reheap run -a jemalloc -- java -jar app.jar

@@ -1,14 +1,14 @@
 //! `reheap status`: shows what is enabled in a system, which version of reheap did it, and which processes have it.
 
-use crate::exit;
-use crate::system::disk::Disk;
-use crate::system::health::{self, Findings};
-use crate::system::processes::{self, Processes};
-use crate::system::root::Root;
-use crate::system::state::{Drift, Record};
-use crate::system::{LD_SO_PRELOAD, lines};
-use crate::ui;
 use anyhow::Context as _;
+use reheap_command::exit;
+use reheap_command::ui;
+use reheap_preload::system::disk::Disk;
+use reheap_preload::system::health::{self, Findings};
+use reheap_preload::system::processes::{self, Processes};
+use reheap_preload::system::root::Root;
+use reheap_preload::system::state::{Drift, Record};
+use reheap_subject::preload_files::{self, LD_SO_PRELOAD};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -85,8 +85,10 @@ pub(crate) fn run(arguments: &StatusArguments) -> anyhow::Result<ExitCode> {
 fn look(root: &Root) -> anyhow::Result<Report> {
     let record = Record::read(root)?;
     let preloaded = Disk::new(root).read(LD_SO_PRELOAD)?;
-    let names = preloaded.map_or_else(Vec::new, |file| lines::names(file.bytes()));
-    let (ours, others): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| lines::is_ours(name));
+    let names = preloaded.map_or_else(Vec::new, |file| preload_files::names(file.bytes()));
+    let (ours, others): (Vec<_>, Vec<_>) = names
+        .into_iter()
+        .partition(|name| preload_files::is_ours(name));
     let Findings {
         problems,
         notes,

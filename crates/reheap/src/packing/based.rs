@@ -9,17 +9,18 @@ use super::place::Format;
 use super::programs::Packable;
 use super::report::Report;
 use super::source::Source;
-use super::{Origin, Written, by_platform, recipe, say};
-use crate::container::{self, Contents};
-use crate::inspect;
-use crate::interrupt;
-use crate::program::libraries::Libraries;
-use crate::ui::{self, Failure};
+use super::{Written, by_platform, recipe, say};
 use reheap_allocators::target::Libc;
+use reheap_command::interrupt;
+use reheap_command::ui::{self, Failure};
 use reheap_elf::identify::{Kind, LibcName};
 use reheap_image::Workplace;
 use reheap_image::read::Form;
 use reheap_image::scratch::Program;
+use reheap_static::project::Origin;
+use reheap_subject::container::{self, Contents};
+use reheap_subject::inspect;
+use reheap_subject::program::libraries::Libraries;
 use std::path::Path;
 
 /// Packs programs for one platform on top of an image.

@@ -1,18 +1,18 @@
 //! The program of an image that somebody else built, and whether a preload gets into it.
 
-use crate::container::{ContainerError, Contents, EntryPoint, Loader};
-use crate::inspect;
-use crate::opened::Opened;
-use crate::other_preloads;
-use crate::program::{self, Caller, Meeting, Obstacle};
-use crate::ui;
 use anyhow::Context as _;
 use reheap_allocators::target::{Architecture, Libc, Target};
+use reheap_command::ui;
 use reheap_elf::identify::{Identity, identify};
 use reheap_elf::linkage;
 use reheap_elf::source::Source as _;
 use reheap_image::read::ReadError;
 use reheap_image::tree::Covered;
+use reheap_subject::container::{ContainerError, Contents, EntryPoint, Loader};
+use reheap_subject::inspect;
+use reheap_subject::opened::Opened;
+use reheap_subject::other_preloads;
+use reheap_subject::program::{self, Caller, Meeting, Obstacle};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;

@@ -5,12 +5,12 @@
 //! always searches. What is in root's home is the other way round, because only root may enter that: the file is in the
 //! directory that is always searched, and the link is in the home.
 
-use crate::program::{self, libraries::Libraries};
-use crate::ui::Failure;
 use anyhow::Context as _;
 use reheap_allocators::target::Libc;
+use reheap_command::ui::Failure;
 use reheap_elf::identify::{Identity, LibcName};
 use reheap_image::layer::Entry;
+use reheap_subject::program::{self, libraries::Libraries};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -13,21 +13,22 @@ pub(crate) mod programs;
 mod report;
 mod source;
 
-use crate::container::Contents;
-use crate::env_vars;
-use crate::interrupt;
-use crate::ui::{self, Failure};
 use anyhow::Context as _;
 use options::{CaCertificates, Options};
 use place::Format;
 use programs::Packable;
+use reheap_command::env_vars;
+use reheap_command::interrupt;
+use reheap_command::ui::{self, Failure};
 use reheap_image::certificates::Certificates;
 use reheap_image::registry::Pushed;
-use reheap_image::sbom::{self, Package};
+use reheap_image::sbom;
 use reheap_image::scratch::{Program, Recipe, User};
 use reheap_image::{Image, ImageError, Platform, Workplace, docker, oci};
+use reheap_static::project::Origin;
+use reheap_subject::container::Contents;
 use report::Report;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::Metadata;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -39,15 +40,6 @@ const ALLOCATORS: &str = "io.github.reheap.allocators";
 const SBOM: &str = "io.github.reheap.sbom";
 /// Where zones are installed (Debian's `tzdata` and everybody else's).
 const TIME_ZONES: &str = "/usr/share/zoneinfo";
-
-/// What a project says about itself, if the programs are of one.
-#[derive(Debug, Default)]
-pub(crate) struct Origin {
-    /// `org.opencontainers.image.…`
-    pub(crate) labels: BTreeMap<String, String>,
-    /// The packages that the programs were made from.
-    pub(crate) packages: BTreeSet<Package>,
-}
 
 /// Packs programs, the first of each platform being the one that starts.
 pub(crate) fn pack(

@@ -2,7 +2,7 @@
 
 use crate::packing;
 use crate::packing::place::{Format, Place, PlaceArguments};
-use crate::ui::Failure;
+use reheap_command::ui::Failure;
 use reheap_image::Platform;
 use reheap_image::layer::Compression;
 use reheap_image::scratch::User;

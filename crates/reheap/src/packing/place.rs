@@ -4,13 +4,13 @@
 //! got once, others may have pulled.
 
 use super::explained;
-use crate::output;
-use crate::remote::{self, Remote};
-use crate::ui::Failure;
 use anyhow::Context as _;
+use reheap_command::output;
+use reheap_command::ui::Failure;
 use reheap_image::destination::Destination;
 use reheap_image::registry::{Pushed, Reference};
 use reheap_image::{ImageError, Part, Workplace};
+use reheap_subject::remote::{self, Remote};
 use std::path::{Path, PathBuf};
 
 /// The form of an image.

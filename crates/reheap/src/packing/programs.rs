@@ -1,15 +1,15 @@
 //! Looks at programs before they are packed: what works on this machine may not start in an image that has nothing else.
 
 use super::libraries;
-use crate::inspect;
-use crate::opened::Opened;
-use crate::program::{LinkAgain, Obstacle};
-use crate::ui::{self, Failure};
 use anyhow::Context as _;
+use reheap_command::ui::{self, Failure};
 use reheap_elf::identify::{Identity, Kind, LibcName, Provider};
 use reheap_elf::sections;
 use reheap_image::layer::Entry;
 use reheap_image::sbom::{self, Package};
+use reheap_subject::inspect;
+use reheap_subject::opened::Opened;
+use reheap_subject::program::{LinkAgain, Obstacle};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 

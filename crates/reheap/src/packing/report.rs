@@ -3,7 +3,7 @@
 use super::options::Options;
 use super::place::Format;
 use super::{SBOM, Written};
-use crate::ui;
+use reheap_command::ui;
 use reheap_image::Image;
 use reheap_image::layer::Layer;
 use reheap_image::scratch::Recipe;

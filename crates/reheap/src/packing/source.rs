@@ -1,14 +1,14 @@
 //! The image that another one is made from: a file, a directory, or a name in a registry.
 
 use super::explained;
-use crate::container::ContainerError;
-use crate::interrupt;
-use crate::pulse;
-use crate::remote::{self, Remote};
-use crate::ui::{self, Failure};
+use reheap_command::interrupt;
+use reheap_command::pulse;
+use reheap_command::ui::{self, Failure};
 use reheap_image::added::Checked;
 use reheap_image::read::{self, Location, ReadError, Wanted};
 use reheap_image::{Platform, Workplace};
+use reheap_subject::container::ContainerError;
+use reheap_subject::remote::{self, Remote};
 use std::path::Path;
 
 /// An image to read.

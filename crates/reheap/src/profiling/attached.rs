@@ -1,14 +1,14 @@
 //! Watches a process that runs already, and leaves it as it was.
 
 use super::{HOOKS_PATIENCE, injected, library, no_thread};
-use crate::interrupt;
-use crate::limits;
-use crate::ui::{self, Failure};
-use crate::workshop::Workshop;
 use anyhow::Context as _;
+use reheap_command::interrupt;
+use reheap_command::ui::{self, Failure};
 use reheap_profile::inject::{self, HooksLibrary, Left};
 use reheap_profile::observer::{INTERVAL, Observer};
 use reheap_profile::profile::Ending;
+use reheap_subject::limits;
+use reheap_workshop::workshop::Workshop;
 use std::fs;
 use std::sync::atomic::Ordering;
 use std::thread;

@@ -2,12 +2,12 @@
 //!
 //! A figure that misses the program that does the work is worse than none, so each of them is named.
 
-use crate::opened::Opened;
-use crate::process;
-use crate::program::{Privilege, Program};
 use reheap_elf::identify::{Identity, Kind, Provider, RustGlobalAllocator, identify};
+use reheap_proc::process;
 use reheap_profile::others::Other;
 use reheap_profile::profile::{Access, Process, Unseen};
+use reheap_subject::opened::Opened;
+use reheap_subject::program::{Privilege, Program};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

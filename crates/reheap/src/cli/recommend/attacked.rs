@@ -1,15 +1,15 @@
 //! What `recommend` says of attacks: how each variant fared and what it costs, and what a change loses.
 
-use crate::attacking::measured;
 use reheap_bench::figures::count as count_of;
 use reheap_bench::findings::Findings;
 use reheap_bench::recommend::{Cost, Withstood};
 use reheap_bench::results::Role;
 use reheap_report::attacks::Outcome;
+use reheap_variants::measured_attacks;
 
 /// The attacks that what the user has stops, and the recommended variant does not.
 pub(super) fn lost(baseline: &str, taken: &str) -> Option<String> {
-    let attacks = measured::lost(baseline, taken);
+    let attacks = measured_attacks::lost(baseline, taken);
     let under = [
         (Outcome::Succeeded, "succeed"),
         (Outcome::Crashed, "crash the program"),
@@ -26,7 +26,7 @@ pub(super) fn lost(baseline: &str, taken: &str) -> Option<String> {
     }
     let count = count_of(attacks.len(), "attack");
     let plain = taken.split('[').next().unwrap_or(taken); // a shell would read brackets
-    let without = match measured::is_of_untuned(taken) {
+    let without = match measured_attacks::is_of_untuned(taken) {
         true => "attacked without its options: ",
         false => "",
     };
@@ -57,7 +57,7 @@ pub(super) fn ranking(benchmarks: &[Findings<'_>]) -> String {
             lines.push((left_out.name.clone(), reason));
         }
     }
-    let withstood = measured::withstood(lines.iter().map(|(name, _)| name.as_str()));
+    let withstood = measured_attacks::withstood(lines.iter().map(|(name, _)| name.as_str()));
     let mut known: Vec<(Withstood, &str, &str)> = lines
         .iter()
         .filter_map(|(name, price)| Some((*withstood.get(name)?, name.as_str(), price.as_str())))
@@ -116,7 +116,7 @@ mod tests {
             crashed.contains("these crash the program: free-stack"),
             "{crashed}"
         );
-        let lost_attacks = measured::lost("glibc", "glibc+mimalloc");
+        let lost_attacks = measured_attacks::lost("glibc", "glibc+mimalloc");
         for (name, _) in lost_attacks {
             assert!(crashed.contains(name), "{name}: {crashed}");
         }

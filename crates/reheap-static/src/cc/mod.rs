@@ -1,0 +1,4 @@
+//! What a call of a C or C++ compiler asks for, as values.
+
+pub mod call;
+pub mod options;

@@ -1,0 +1,19 @@
+//! Holds what all measuring commands share: variants, options, and the way from commands to results.
+
+mod clock;
+pub mod last_words;
+pub mod linked;
+pub mod measure;
+pub mod options;
+pub mod outputs;
+pub mod preloaded;
+pub(crate) mod progress;
+pub mod reach;
+pub mod ready;
+pub mod replayed;
+pub mod search;
+mod shell_syntax;
+pub mod sweep;
+mod twins;
+pub mod variants;
+pub mod write;

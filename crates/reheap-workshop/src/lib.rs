@@ -1,0 +1,11 @@
+//! Where a built allocator, preload or libc comes from: a package, the cache, or a build.
+#![allow(
+    clippy::missing_errors_doc,
+    reason = "errors are messages to the user, whatever failed"
+)]
+
+pub mod debugging;
+pub mod original;
+pub mod prebuilt;
+pub mod preloading;
+pub mod workshop;
