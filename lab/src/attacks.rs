@@ -11,7 +11,7 @@ use xtask::workspace::{Build, Workspace};
 pub(crate) const RAW: &str = "attacks.json";
 pub(crate) const PAGE: &str = "attacks.md";
 /// What reheap carries with it of them, for `recommend`.
-const EMBEDDED: &str = "crates/reheap/src/attacking/measured.json";
+const EMBEDDED: &str = "crates/reheap-variants/src/measured_attacks.json";
 /// What stands above the table. What the words mean is in the guide.
 const TITLE: &str = "# What each allocator stops\n\n\
     Written by `cargo lab attacks`, from `reheap attack` over the whole catalogue. The guide says\n\

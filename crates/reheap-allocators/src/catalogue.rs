@@ -13,7 +13,7 @@
 //!
 //! - `reheap_elf::identify` recognises allocators in files: these of the catalogue and a dozen others
 //!   (`identify/signatures.rs`).
-//! - `reheap/src/program/linked.rs` lists allocators whose shared library a program may load without using it.
+//! - `reheap-subject/src/program/linked.rs` lists allocators whose shared library a program may load without using it.
 //! - Advice and examples in the help texts of `reheap` mention some.
 
 mod limits;

@@ -3,7 +3,7 @@
 use reheap_command::output;
 use reheap_command::ui::{self, Failure};
 use reheap_report::attacks::{Results, html, markdown, text, to_json};
-pub use reheap_variants::bench::outputs::{Destination, Form, Outputs};
+use reheap_variants::bench::outputs::{Destination, Form, Outputs};
 
 /// Refuses forms that only benchmarks have.
 pub fn check(outputs: &Outputs) -> Result<(), Failure> {

@@ -11,7 +11,7 @@ use reheap_subject::other_preloads;
 use reheap_subject::program::Obstacle;
 use reheap_variants::bench::ready::command_line;
 use reheap_variants::bench::sweep::Parameters;
-pub use reheap_variants::bench::variants::{self, OfLibc, OwnCommand, Typed};
+use reheap_variants::bench::variants::{self, OfLibc, OwnCommand, Typed};
 use reheap_variants::own_program;
 use reheap_workshop::preloading;
 use reheap_workshop::workshop::Workshop;

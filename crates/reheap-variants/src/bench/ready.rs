@@ -8,7 +8,7 @@ use reheap_bench::experiment::{FirstRun, PlannedVariant};
 use reheap_bench::results::{Activity, AllocatorVersion, Role, Unreached};
 use reheap_bench::run::CommandLine;
 use reheap_command::choice::Choice;
-pub use reheap_subject::program::Route;
+use reheap_subject::program::Route;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
