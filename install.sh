@@ -1,27 +1,33 @@
 #!/bin/sh
 # Installs reheap with its prebuilt allocators, or removes it. For any POSIX shell, also busybox.
 #
-#   curl -fsSL https://github.com/reheap/reheap/releases/latest/download/install.sh | sh
-#   sh install.sh --prefix /usr/local
+#   sh install.sh --from https://example.org/reheap
+#   sh install.sh --from https://example.org/reheap --prefix /usr/local
 #   sh install.sh --uninstall
+#
+# `make dist` makes what a server needs: an archive and SHA256SUMS.
 #
 # Everything is in one function that the last line calls, so a download that breaks off runs nothing.
 set -eu
 
-RELEASES=https://github.com/reheap/reheap/releases
+# Where the releases are: https://…/releases. Empty as long as there is none, because anybody could put something at an
+# address that has no owner yet.
+RELEASES=
 
 usage() {
     cat <<END
 Installs reheap, or removes it.
 
-Usage: install.sh [--prefix DIR] [--version VERSION] [--from URL]
+Usage: install.sh --from URL [--prefix DIR]
        install.sh --uninstall [--prefix DIR]
 
+  --from URL         The server, with an archive and SHA256SUMS, which \`make dist\` makes
   --prefix DIR       Where bin/ and share/ are [default: ~/.local]
-  --version VERSION  Another version than the latest: 0.1.0
-  --from URL         Another server, with an archive and SHA256SUMS: a mirror, or a directory of your own
+  --version VERSION  Another release than the latest: 0.1.0
   --uninstall        Remove what was installed, and nothing else
 END
+    [ -n "$RELEASES" ] || echo "
+There is no release of reheap yet, so --from is needed."
 }
 
 say() { echo "install.sh: $*" >&2; }
@@ -186,7 +192,10 @@ main() {
     /*) ;;
     *) prefix=$PWD/$prefix ;;
     esac
-    if [ -z "$from" ]; then
+    if [ -z "$from" ] && [ "$action" = install ]; then
+        [ -n "$RELEASES" ] || fail "there is no release of reheap yet" \
+            "in a clone of reheap: cargo install --locked --path crates/reheap
+      or name a server that has what \`make dist\` makes: --from URL"
         from=$RELEASES/latest/download
         [ -z "$version" ] || from=$RELEASES/download/v$version
     fi

@@ -1,12 +1,13 @@
 # A Rust program, static, with reheap's default allocator, and nothing else in the image but certificates.
-# It downloads a release of reheap, and there is none yet: until then, give install.sh a server of yours with `--from`.
+# There is no release of reheap yet, so REHEAP is a server of yours with what `make dist` makes.
 #
-#   docker build -f rust-scratch.Dockerfile --build-arg NAME=my-program .
+#   docker build -f rust-scratch.Dockerfile --build-arg NAME=my-program --build-arg REHEAP=https://example.org/reheap .
 FROM rust:1.95-slim AS build
 ARG NAME
+ARG REHEAP
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends ca-certificates curl musl-tools \
-    && curl -fsSL https://github.com/reheap/reheap/releases/latest/download/install.sh | sh -s -- --prefix /usr/local \
+    && curl -fsSL "$REHEAP/install.sh" | sh -s -- --from "$REHEAP" --prefix /usr/local \
     && rustup target add "$(uname -m)-unknown-linux-musl"
 WORKDIR /source
 COPY . .

@@ -280,6 +280,25 @@ fn a_server_without_an_archive_for_this_processor_is_said_to_have_none() {
 }
 
 #[test]
+fn without_a_release_and_a_server_it_says_how_else_to_install() {
+    let prefix = tempfile::tempdir().unwrap();
+    let to = prefix.path().to_str().unwrap();
+    for more in [&[][..], &["--version", "0.1.0"]] {
+        let outcome = run(&mut script(&[&["--prefix", to], more].concat())).ended_with(1);
+        assert_eq!(
+            outcome.stderr,
+            "install.sh: there is no release of reheap yet\n\n\
+             hint: in a clone of reheap: cargo install --locked --path crates/reheap\n      \
+             or name a server that has what `make dist` makes: --from URL\n"
+        );
+    }
+    assert_eq!(fs::read_dir(prefix.path()).unwrap().count(), 0);
+    run(&mut script(&["--help"]))
+        .succeeded()
+        .printed(&["There is no release of reheap yet, so --from is needed."]);
+}
+
+#[test]
 fn what_was_never_installed_is_not_removed_and_unknown_flags_are_refused() {
     let prefix = tempfile::tempdir().unwrap();
     let to = prefix.path().to_str().unwrap();
