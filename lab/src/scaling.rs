@@ -44,6 +44,8 @@ pub(crate) const DIRECTORY: &str = "scaling";
 /// What one can choose beside the programs: the counts.
 pub(crate) const IN_STEP: &str = "in-step";
 pub(crate) const RAW: &str = "in-step.json";
+/// Where the page's links to programs lead: the book of the documentation has no page for what is outside of docs/.
+const WORKLOADS: &str = "https://github.com/reheap/reheap/blob/main/workloads";
 pub(crate) const PAGE: &str = "scaling.md";
 
 /// What a program did on so many threads.
@@ -188,9 +190,9 @@ pub(crate) fn page(directory: &Path) -> Result<String> {
     let mut text = format!(
         "# One to 32 threads\n\n{processor}, {processors} processors, {kernel}, load before {load:.2}.\nMade by `cargo lab \
          measure --scaling`; raw data in [{DIRECTORY}/]({DIRECTORY}/).\n\nEach program does the same work however many \
-         threads share it. [churn](../../../workloads/churn/README.md): each thread\nfrees its own blocks. \
-         [larson](../../../workloads/larson/README.md): threads end and leave their blocks to others. \
-         [producers](../../../workloads/producers/README.md):\nevery block is freed by another thread, and there is a \
+         threads share it. [churn]({WORKLOADS}/churn/README.md): each thread\nfrees its own blocks. \
+         [larson]({WORKLOADS}/larson/README.md): threads end and leave their blocks to others. \
+         [producers]({WORKLOADS}/producers/README.md):\nevery block is freed by another thread, and there is a \
          consumer beside each thread that is counted.\n\n## Time\n\nMilliseconds by the clock, medians; in brackets the \
          time with 32 threads, compared with that of the\nbest number of threads. With more threads than processors no \
          allocator can be faster, only slower.\n{text}\n## In step\n\nThe threads are executed in step, one \

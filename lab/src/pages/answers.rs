@@ -29,10 +29,9 @@ const STEPS: [(&str, &str); 4] = [
 const DEFAULT: &str = "musl+mimalloc";
 
 /// What the front page compares with reheap.
-const HEADLINE: [(&str, &str); 7] = [
+const HEADLINE: [(&str, &str); 6] = [
     ("musl", "stock musl"),
     ("musl, crate mimalloc", "musl, `mimalloc` crate"),
-    (known::BY_HAND, "musl, `libc.a` patched by hand"),
     (known::JEMALLOC, "glibc, Debian's jemalloc preloaded"),
     (known::MIMALLOC, "glibc, Debian's mimalloc preloaded"),
     ("musl+jemalloc", "**reheap, `-a jemalloc`**"),
