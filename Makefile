@@ -28,7 +28,7 @@ test-targets:
 
 bench: ; $(LAB) measure
 
-fuzz: ; $(XTASK) fuzz --seconds $(FUZZ_SECONDS)
+fuzz: ; $(LAB) fuzz --seconds $(FUZZ_SECONDS)
 
 dist:
 	@xtask/prepare dist

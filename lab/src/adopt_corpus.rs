@@ -6,15 +6,14 @@
 
 mod rows;
 
+use crate::machine::today;
 use crate::registry;
 use anyhow::{Context, Result, bail, ensure};
 use rows::{PROJECTS, Project, VERDICTS, Verdict};
 use serde::Deserialize;
-use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
-use std::fs;
 use std::path::{Path, PathBuf};
-use xtask::machine::today;
+use xtask::files;
 use xtask::progress::Progress;
 use xtask::workspace::{Build, Workspace};
 
@@ -60,10 +59,9 @@ pub(crate) fn run(mut workspace: Workspace, directory: &Path) -> Result<()> {
     workspace.build = Build::Debug;
     let workspace = &workspace;
     let progress = Progress::start();
-    let mut build = workspace.cargo();
-    progress.step("building reheap", build.args(["build", "-p", "reheap"]))?;
+    workspace.build_reheap(&progress)?;
     let home = workspace.target.join("adopt-corpus/cargo");
-    fs::create_dir_all(&home).context("cannot make the directory of the corpus")?;
+    files::make_directory(&home)?;
     let mut checked = Vec::new();
     for project in PROJECTS {
         progress.say(format!("{} {}", project.name, project.version));
@@ -77,13 +75,9 @@ pub(crate) fn run(mut workspace: Workspace, directory: &Path) -> Result<()> {
         unread.join("\n")
     );
     let path = workspace.root.join(directory).join("adopt-check.md");
-    let parent = path.parent().context("a file has a directory")?;
-    fs::create_dir_all(parent)
-        .with_context(|| format!("cannot make the directory `{}`", parent.display()))?;
-    fs::write(&path, page(&checked)?)
-        .with_context(|| format!("cannot write `{}`", path.display()))?;
+    files::write(&path, page(&checked)?)?;
     progress.say(format!("written to `{}`", path.display()));
-    let count = VERDICTS.iter().filter(|it| !it.is_true).count();
+    let count = VERDICTS.iter().filter(|verdict| !verdict.is_true).count();
     ensure!(
         count * FALSE_ONE_IN <= VERDICTS.len(),
         "{count} of {} findings are false",
@@ -97,14 +91,7 @@ impl Project {
     fn fetched(&self, home: &Path) -> Result<PathBuf> {
         let name = format!("{}-{}", self.name, self.version);
         let (archive, sources) = registry::fetched(home, self.name, self.version)?;
-        let bytes =
-            fs::read(&archive).with_context(|| format!("cannot read `{}`", archive.display()))?;
-        let sum: String = Sha256::digest(bytes)
-            .iter()
-            .fold(String::new(), |mut all, byte| {
-                let _ = write!(all, "{byte:02x}"); // a string takes everything
-                all
-            });
+        let sum = files::sha256(&files::read_bytes(&archive)?);
         ensure!(sum == self.sha256, "{name} has the checksum {sum}");
         Ok(sources)
     }
@@ -145,9 +132,9 @@ fn unread(checked: &[Checked]) -> Vec<String> {
         }
     }
     for verdict in VERDICTS {
-        let is_found = checked.iter().any(|it| {
-            let mut findings = it.report.findings.iter();
-            findings.any(|finding| verdict.is_of(it.project, finding))
+        let is_found = checked.iter().any(|Checked { project, report }| {
+            let mut findings = report.findings.iter();
+            findings.any(|finding| verdict.is_of(project, finding))
         });
         if !is_found {
             let Verdict {
@@ -178,7 +165,12 @@ fn verdict(project: &Project, finding: &Finding) -> Option<&'static Verdict> {
 }
 
 fn page(checked: &[Checked]) -> Result<String> {
-    let count = |is_true: bool| VERDICTS.iter().filter(|it| it.is_true == is_true).count();
+    let count = |is_true: bool| {
+        VERDICTS
+            .iter()
+            .filter(|verdict| verdict.is_true == is_true)
+            .count()
+    };
     let mut text = format!(
         "# reheap adopt --check on real projects\n\nMade by `cargo lab adopt-corpus` on {}. n = {} packages of the \
          Rust registry.\n\n- findings: {}, of which {} are true and {} false\n- a person read each of them in the \
@@ -238,11 +230,14 @@ fn page(checked: &[Checked]) -> Result<String> {
 
 /// The allocators of all programs, each once.
 fn choices(report: &Report) -> String {
-    let allocators = report.programs.iter().flat_map(|it| &it.allocators);
+    let allocators = report
+        .programs
+        .iter()
+        .flat_map(|program| &program.allocators);
     let mut words: Vec<String> = allocators
-        .map(|it| {
-            let package = it.package.as_deref().unwrap_or("its own");
-            match it.condition.as_str() {
+        .map(|allocator| {
+            let package = allocator.package.as_deref().unwrap_or("its own");
+            match allocator.condition.as_str() {
                 "all()" => package.to_owned(),
                 condition => format!("{package} if `{condition}`"),
             }
@@ -250,9 +245,10 @@ fn choices(report: &Report) -> String {
         .collect();
     words.sort();
     words.dedup();
-    match words.is_empty() {
-        true => "none in a program".to_owned(),
-        false => words.join("; "),
+    if words.is_empty() {
+        "none in a program".to_owned()
+    } else {
+        words.join("; ")
     }
 }
 
@@ -263,7 +259,10 @@ mod tests {
 
     #[test]
     fn the_corpus_has_at_least_twenty_projects_and_each_once() {
-        let all: BTreeSet<(&str, &str)> = PROJECTS.iter().map(|it| (it.name, it.version)).collect();
+        let all: BTreeSet<(&str, &str)> = PROJECTS
+            .iter()
+            .map(|project| (project.name, project.version))
+            .collect();
         assert!(
             all.len() >= 20 && all.len() == PROJECTS.len(),
             "{}",

@@ -1,15 +1,18 @@
 //! `reheap adopt` and `--undo` on real projects that have no allocator: whether what is built has it, for musl and for
 //! glibc, and whether every byte is as it was afterwards.
 
+use crate::machine::today;
 use crate::registry;
+use crate::sources::copy;
 use crate::table::Table;
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use xtask::machine::today;
+use xtask::command::stdout_of;
+use xtask::files;
 use xtask::progress::Progress;
 use xtask::workspace::{Build, Workspace};
 
@@ -52,36 +55,34 @@ const TRIALS: [(&str, &str, &str, &str, &str); 10] = [
 pub(crate) fn run(mut workspace: Workspace, directory: &Path) -> Result<()> {
     workspace.build = Build::Debug;
     let progress = Progress::start();
-    let mut build = workspace.cargo();
-    progress.step("building reheap", build.args(["build", "-p", "reheap"]))?;
+    workspace.build_reheap(&progress)?;
     let place = workspace.target.join("adopt-trials");
-    fs::create_dir_all(place.join("trials")).context("cannot make a directory to work in")?;
-    let mut table = Table::with_header(
-        [
-            "package",
-            "`reheap adopt …`",
-            "with musl",
-            "with glibc",
-            "after `--undo`",
-        ]
-        .map(str::to_owned)
-        .to_vec(),
-    );
+    files::make_directory(place.join("trials"))?;
+    let mut table = Table::new([
+        "package",
+        "`reheap adopt …`",
+        "with musl",
+        "with glibc",
+        "after `--undo`",
+    ]);
     for (name, version, options, musl, glibc) in TRIALS {
         progress.say(format!("{name} {version}"));
         let trial = Trial::begin(&workspace, &place, name, version)?;
         let adopted = trial.adopt(options.split_whitespace())?;
-        let with = |target, expected| match adopted {
-            true => trial.built(target, expected),
-            false => Ok("refused".to_owned()),
+        let with = |target, expected| {
+            if adopted {
+                trial.built(target, expected)
+            } else {
+                Ok("refused".to_owned())
+            }
         };
-        let row = [with(MUSL, musl)?, with(GLIBC, glibc)?, trial.undone()?];
-        let mut cells = vec![
+        table.row([
             format!("{name} {version}"),
             format!("`{options}`").replace("``", ""),
-        ];
-        cells.extend(row);
-        table.push(cells);
+            with(MUSL, musl)?,
+            with(GLIBC, glibc)?,
+            trial.undone()?,
+        ]);
     }
     let text = format!(
         "# reheap adopt on real projects\n\nMade by `cargo lab adopt-trials` on {}: {} packages of the Rust registry \
@@ -92,7 +93,7 @@ pub(crate) fn run(mut workspace: Workspace, directory: &Path) -> Result<()> {
         table.render()
     );
     let path = workspace.root.join(directory).join("adopt-trials.md");
-    fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display()))?;
+    files::write(&path, text)?;
     progress.say(format!("written to `{}`", path.display()));
     Ok(())
 }
@@ -112,12 +113,7 @@ impl<'a> Trial<'a> {
     fn begin(workspace: &'a Workspace, place: &'a Path, name: &str, version: &str) -> Result<Self> {
         let (_, sources) = registry::fetched(place, name, version)?;
         let directory = place.join("trials").join(name);
-        if directory.exists() {
-            fs::remove_dir_all(&directory)?;
-        }
-        let mut copy = Command::new("cp");
-        let copied = copy.arg("-r").arg(&sources).arg(&directory).status();
-        ensure!(copied?.success(), "cannot copy `{}`", sources.display());
+        copy(&sources, &directory)?;
         let mut trial = Self {
             workspace,
             directory,
@@ -175,9 +171,10 @@ impl<'a> Trial<'a> {
             inspect.arg(self.built.join(target).join("debug").join(program));
         }
         let output = inspect.output()?;
-        Ok(match output.status.success() {
-            true => format!("has {expected}"),
-            false => String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+        Ok(if output.status.success() {
+            format!("has {expected}")
+        } else {
+            String::from_utf8_lossy(&output.stdout).trim().to_owned()
         })
     }
 
@@ -189,7 +186,10 @@ impl<'a> Trial<'a> {
         paths.sort();
         paths.dedup();
         paths.retain(|path| self.before.get(*path) != after.get(*path));
-        let names: Vec<String> = paths.iter().map(|it| it.display().to_string()).collect();
+        let names: Vec<String> = paths
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
         Ok(match (output.status.success(), names.is_empty()) {
             (true, true) => "every byte as before".to_owned(),
             (true, false) => format!("all as before but {}", names.join(", ")),
@@ -199,13 +199,8 @@ impl<'a> Trial<'a> {
 
     fn metadata(&self) -> Result<Value> {
         let mut cargo = self.command("cargo");
-        let output = cargo.args(["metadata", "--format-version", "1"]).output()?;
-        ensure!(
-            output.status.success(),
-            "cannot ask Cargo in `{}`",
-            self.directory.display()
-        );
-        Ok(serde_json::from_slice(&output.stdout)?)
+        let printed = stdout_of(cargo.args(["metadata", "--format-version", "1"]))?;
+        Ok(serde_json::from_str(&printed)?)
     }
 
     fn programs(&self) -> Result<Vec<String>> {
@@ -225,14 +220,12 @@ impl<'a> Trial<'a> {
         let mut files = BTreeMap::new();
         let mut next = vec![self.directory.clone()];
         while let Some(directory) = next.pop() {
-            for entry in fs::read_dir(&directory)? {
-                let path = entry?.path();
-                match path.is_dir() {
-                    true => next.push(path),
-                    false => {
-                        let relative = path.strip_prefix(&self.directory)?.to_owned();
-                        files.insert(relative, fs::read(&path)?);
-                    }
+            for path in xtask::files::entries(&directory)? {
+                if path.is_dir() {
+                    next.push(path);
+                } else {
+                    let relative = path.strip_prefix(&self.directory)?.to_owned();
+                    files.insert(relative, fs::read(&path)?);
                 }
             }
         }

@@ -1,9 +1,10 @@
 //! The matrix of attacks over all allocators: raw data, a table to read, and what `recommend` knows of it.
 
-use anyhow::{Context, Result};
+use crate::measurement::{self, without_places};
+use anyhow::Result;
 use reheap_report::attacks::{Summary, from_json, markdown};
-use std::fs;
 use std::path::Path;
+use xtask::files;
 use xtask::progress::Progress;
 use xtask::workspace::{Build, Workspace};
 
@@ -21,31 +22,18 @@ const TITLE: &str = "# What each allocator stops\n\n\
 pub(crate) fn run(mut workspace: Workspace, directory: &Path) -> Result<()> {
     workspace.build = Build::Debug; // reheap only starts what is attacked
     let progress = Progress::start();
-    let mut build = workspace.cargo();
-    progress.step("building reheap", build.args(["build", "-p", "reheap"]))?;
+    workspace.build_reheap(&progress)?;
     let directory = workspace.root.join(directory);
-    fs::create_dir_all(&directory)
-        .with_context(|| format!("cannot make the directory `{}`", directory.display()))?;
+    files::make_directory(&directory)?;
     let raw = directory.join(RAW);
     let mut attack = workspace.reheap();
     attack.args(["attack", "--json"]).arg(&raw);
     progress.quietly("attacking every allocator", &mut attack)?;
-    let text = fs::read_to_string(&raw)
-        .with_context(|| format!("cannot read the results in `{}`", raw.display()))?;
-    let text = workspace.without_places(&text);
-    let table = page(&text).with_context(|| format!("cannot use `{}`", raw.display()))?;
-    let mut summary = serde_json::to_string_pretty(&Summary::of(&from_json(&text)?))?;
-    summary.push('\n');
-    let embedded = workspace.root.join(EMBEDDED);
-    let files = [
-        (raw, text),
-        (directory.join(PAGE), table),
-        (embedded, summary),
-    ];
-    for (path, text) in &files {
-        fs::write(path, text).with_context(|| format!("cannot write `{}`", path.display()))?;
-    }
-    Ok(())
+    let text = without_places(&workspace, &files::read(&raw)?);
+    let summary = Summary::of(&from_json(&text)?);
+    files::write(workspace.root.join(EMBEDDED), files::json(&summary)?)?;
+    let files = [(PAGE, page(&text)?), (RAW, text)];
+    measurement::write(&progress, &directory, &files)
 }
 
 /// The table of these raw data.

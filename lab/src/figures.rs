@@ -12,6 +12,8 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use xtask::command::stdout_of;
+use xtask::files;
 use xtask::progress::Progress;
 use xtask::workspace::{Workspace, musl_target};
 
@@ -161,11 +163,7 @@ fn start(workspace: &Workspace, progress: &Progress, launcher: &Launcher) -> Res
         command.args(["run", "-a", "mimalloc", "--"]).args(words);
         command
     };
-    let printed = by_reheap(&["printenv", "LD_PRELOAD"])
-        .output()
-        .context("cannot start reheap")?;
-    ensure!(printed.status.success(), "reheap run failed");
-    let library = String::from_utf8(printed.stdout).context("not UTF-8")?;
+    let library = stdout_of(&mut by_reheap(&["printenv", "LD_PRELOAD"]))?;
     let variable = ("LD_PRELOAD".into(), library.trim_end().into());
     Pair::measure(STARTS, |turn| match turn.variant {
         0 => run(
@@ -259,16 +257,12 @@ fn first_builds(
 /// A project without dependencies, outside this workspace.
 fn hello_project(directory: &Path) -> Result<PathBuf> {
     let manifest = directory.join("Cargo.toml");
-    let write = |path: &Path, text: &str| {
-        fs::write(path, text).with_context(|| format!("cannot write `{}`", path.display()))
-    };
-    write(
+    files::write(
         &manifest,
         "[package]\nname = \"hello\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n",
     )?;
-    fs::create_dir(directory.join("src")).context("cannot make the directory `src`")?;
-    write(
-        &directory.join("src/main.rs"),
+    files::write(
+        directory.join("src/main.rs"),
         "fn main() {\n    println!(\"Hello, world!\");\n}\n",
     )?;
     Ok(manifest)
@@ -305,7 +299,7 @@ fn run(
     ensure!(
         run.outcome.is_success(),
         "{} failed ({}): {}",
-        xtask::progress::shown(command),
+        xtask::command::shown(command),
         run.outcome,
         run.stderr.last_lines(20)
     );

@@ -3,9 +3,10 @@
 //! A file that cannot be fetched is left out and named, because packages are withdrawn; a wrong verdict is a row of the
 //! table like any other, because hiding it would make the figure worthless.
 
-mod files;
+mod fetched;
 mod rows;
 
+use crate::machine::{Machine, today};
 use anyhow::{Context, Result};
 use rows::{HELD_OUT, ROWS, Row};
 use serde::Deserialize;
@@ -13,7 +14,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use xtask::machine::{Machine, today};
+use xtask::files;
 use xtask::progress::Progress;
 use xtask::workspace::Workspace;
 
@@ -80,12 +81,12 @@ impl Judged<'_> {
     /// An allocator that was not found is unknown; one that is not there is wrong.
     fn of_brings(&self) -> Judgement {
         let mut found = self.brings.iter();
-        match self.brings == self.row.brings {
-            true => Judgement::Right,
-            false if found.all(|name| self.row.brings.contains(&name.as_str())) => {
-                Judgement::Unknown
-            }
-            false => Judgement::Wrong,
+        if self.brings == self.row.brings {
+            Judgement::Right
+        } else if found.all(|name| self.row.brings.contains(&name.as_str())) {
+            Judgement::Unknown
+        } else {
+            Judgement::Wrong
         }
     }
 }
@@ -115,8 +116,7 @@ pub(crate) fn run(workspace: &Workspace, directory: &Path) -> Result<()> {
         }
     }
     let directory = workspace.root.join(directory);
-    fs::create_dir_all(&directory)
-        .with_context(|| format!("cannot make the directory `{}`", directory.display()))?;
+    files::make_directory(&directory)?;
     let text = markdown(&machine, &judged, &left_out)?;
     write(&directory.join("inspect-corpus.md"), &text)?;
     write(&directory.join("inspect-corpus.csv"), &csv(&judged))?;
@@ -287,14 +287,15 @@ fn csv(judged: &[Judged<'_>]) -> String {
 
 /// A cell of a CSV file (RFC 4180).
 fn quoted(cell: &str) -> String {
-    match cell.contains([',', '"', '\n']) {
-        true => format!("\"{}\"", cell.replace('"', "\"\"")),
-        false => cell.to_owned(),
+    if cell.contains([',', '"', '\n']) {
+        format!("\"{}\"", cell.replace('"', "\"\""))
+    } else {
+        cell.to_owned()
     }
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).with_context(|| format!("cannot write `{}`", path.display()))
+    files::write(path, text)
 }
 
 #[cfg(test)]

@@ -5,12 +5,13 @@
 
 use crate::programs::{LeftOut, RustProgram};
 use crate::registry;
-use crate::sources::debian_package;
+use crate::sources::{debian_package, rust_libc};
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use xtask::files;
 use xtask::progress::Progress;
 use xtask::workspace::{Workspace, musl_target};
 
@@ -144,8 +145,7 @@ fn preload(directory: &Path, package: &str, library: &str) -> Result<PathBuf> {
     let triple = format!("{}-linux-gnu", std::env::consts::ARCH);
     let path = directory.join("usr/lib").join(triple).join(library);
     if !path.exists() {
-        fs::create_dir_all(directory)
-            .with_context(|| format!("cannot make the directory `{}`", directory.display()))?;
+        files::make_directory(directory)?;
         debian_package(directory, package)?;
     }
     ensure!(path.exists(), "`{}` is not in {package}", path.display());
@@ -155,8 +155,7 @@ fn preload(directory: &Path, package: &str, library: &str) -> Result<PathBuf> {
 impl ByHand {
     /// Compiles mimalloc to one object and puts it into a copy of Rust's libc.a, in place of musl's allocator.
     fn patch(workspace: &Workspace, progress: &Progress, directory: PathBuf) -> Result<ByHand> {
-        fs::create_dir_all(&directory)
-            .with_context(|| format!("cannot make the directory `{}`", directory.display()))?;
+        files::make_directory(&directory)?;
         let (package, version) = PATCHED_IN;
         let (_, sources) = registry::fetched(&directory, package, version)?;
         let mimalloc = sources.join("c_src/mimalloc/v3");
@@ -167,8 +166,7 @@ impl ByHand {
         cc.arg(mimalloc.join("src/static.c")).arg("-o").arg(&object);
         progress.quietly("compiling mimalloc for a libc.a", &mut cc)?;
         let patched = directory.join(LIBC);
-        let stock = rust_libc()?;
-        fs::copy(&stock, &patched).with_context(|| format!("cannot copy `{}`", stock.display()))?;
+        files::copy(&rust_libc()?, &patched)?;
         // Some names are there twice, and each time only the first goes.
         for _ in 0..2 {
             let mut ar = Command::new("ar");
@@ -223,21 +221,6 @@ pub(crate) fn write_script(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text)
         .and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(0o755)))
         .with_context(|| format!("cannot write `{}`", path.display()))
-}
-
-/// The libc.a that Rust brings for musl.
-fn rust_libc() -> Result<PathBuf> {
-    let target = musl_target()?;
-    let output = Command::new("rustc")
-        .args(["--print", "target-libdir", "--target", target.triple()])
-        .output()
-        .context("cannot start rustc")?;
-    ensure!(
-        output.status.success(),
-        "rustc knows no directory of its libraries"
-    );
-    let directory = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
-    Ok(directory.join("self-contained/libc.a"))
 }
 
 #[cfg(test)]

@@ -9,9 +9,12 @@ mod adopt_corpus;
 mod adopt_trials;
 mod attacks;
 mod figures;
+mod fuzz;
 mod inspect_corpus;
 mod known;
+mod machine;
 mod measure;
+mod measurement;
 mod memory_counts;
 mod memory_functions;
 mod memory_plot;
@@ -59,6 +62,17 @@ enum Task {
     },
     /// Write the charts, tables and figures of all measurements again, from the raw data
     Pages,
+    /// Fuzz each reader of foreign files for a while, and write a table of what came of it
+    Fuzz {
+        /// How long each target runs, in seconds of processor time
+        #[arg(long, value_name = "N", default_value_t = 3600)]
+        seconds: u64,
+        /// How many targets run at once [default: one on each processor]
+        #[arg(long, value_name = "N")]
+        at_once: Option<std::num::NonZeroUsize>,
+        /// Only these targets
+        only: Vec<String>,
+    },
     /// Count the instructions of the memory functions for AArch64 and of musl's, in an emulator
     CountMemory {
         /// Where to write the table and the raw data [default: only print the table]
@@ -161,6 +175,11 @@ fn run(task: Task) -> anyhow::Result<()> {
             measure::run(&workspace, rounds, machine, subject, &only)
         }
         Task::Pages => pages::run(&workspace),
+        Task::Fuzz {
+            seconds,
+            at_once,
+            only,
+        } => fuzz::run(&workspace, seconds, at_once, &only),
         Task::CountMemory { into } => memory_counts::run(&workspace, into),
         Task::CountPrograms { directory } => program_counts::run(&workspace, &directory),
         Task::MeasureMemory { machine } => memory_functions::run(&workspace, machine),

@@ -5,15 +5,16 @@
 
 use crate::figures;
 use crate::known::Known;
+use crate::machine::Machine;
+use crate::measurement::{self, without_places};
 use crate::pages;
 use crate::programs::{self, Commands, Prepared, RustProgram, ServerProgram, SystemProgram};
 use crate::published;
 use crate::scaling;
-use anyhow::{Context, Result};
-use std::fs;
+use anyhow::Result;
 use std::path::Path;
 use std::process::Command;
-use xtask::machine::Machine;
+use xtask::files;
 use xtask::prerequisites;
 use xtask::progress::Progress;
 use xtask::workspace::Workspace;
@@ -124,10 +125,9 @@ pub(crate) fn run(
     workspace.build_reheap(&progress)?;
     prerequisites::install_missing(workspace, &progress)?;
     prerequisites::install_cxx(workspace, &progress);
-    let directory = machine.directory(workspace, machine_name)?;
+    let directory = measurement::directory(workspace, &machine, machine_name);
     let raw = directory.join(plan.directory);
-    fs::create_dir_all(&raw)
-        .with_context(|| format!("cannot make the directory `{}`", raw.display()))?;
+    files::make_directory(&raw)?;
     let known = match subject {
         Subject::All | Subject::Published => Known::prepare(workspace, &progress)?,
         Subject::Hardened | Subject::Scaling => Known::default(),
@@ -176,8 +176,7 @@ pub(crate) fn run(
         }
         Subject::All if is_chosen("figures") => {
             let figures = figures::measure(workspace, &progress)?;
-            let raw = serde_json::to_string_pretty(&figures).context("cannot write JSON")?;
-            write(&directory.join("figures.json"), &raw)?;
+            files::write(directory.join("figures.json"), files::json(&figures)?)?;
         }
         _ => (),
     }
@@ -261,9 +260,8 @@ impl Measuring<'_> {
             command.arg("--").args(words);
         }
         self.progress.step(&format!("measuring {name}"), command)?;
-        let text = fs::read_to_string(&file)
-            .with_context(|| format!("cannot read `{}`", file.display()))?;
-        write(&file, &self.workspace.without_places(&text))
+        let text = files::read(&file)?;
+        files::write(&file, without_places(self.workspace, &text))
     }
 }
 
@@ -272,8 +270,4 @@ fn with_values(command: &mut Command, flag: &str, values: &[impl AsRef<str>]) {
     for value in values {
         command.args([flag, value.as_ref()]);
     }
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).with_context(|| format!("cannot write `{}`", path.display()))
 }

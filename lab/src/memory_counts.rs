@@ -4,11 +4,11 @@
 //! which only a processor can tell. The calling is the example of `reheap-mem`: it is unsafe code, which has no place here.
 
 use anyhow::{Context as _, Result, ensure};
-use std::fs;
 use std::io::{BufRead as _, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use xtask::aarch64::{TARGET, build_for};
+use xtask::files;
 use xtask::progress::Progress;
 use xtask::workspace::Workspace;
 
@@ -44,7 +44,7 @@ pub(crate) fn run(workspace: &Workspace, directory: Option<PathBuf>) -> Result<(
     };
     for (extension, contents) in [("csv", &csv), ("md", &text)] {
         let path = directory.join(format!("memory-functions-aarch64.{extension}"));
-        fs::write(&path, contents).with_context(|| format!("cannot write `{}`", path.display()))?;
+        files::write(&path, contents)?;
     }
     Ok(())
 }

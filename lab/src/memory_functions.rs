@@ -3,11 +3,12 @@
 //!
 //! The measuring is the example of `reheap-mem`: it is unsafe code, which has no place here.
 
+use crate::machine::Machine;
+use crate::measurement;
 use crate::memory_plot::{self, Row};
-use anyhow::{Context, Result, ensure};
-use std::path::PathBuf;
-use std::process::Stdio;
-use xtask::machine::Machine;
+use crate::sources::rust_libc;
+use anyhow::{Context, Result};
+use xtask::command::stdout_of;
 use xtask::progress::Progress;
 use xtask::workspace::Workspace;
 
@@ -33,12 +34,13 @@ pub(crate) fn run(workspace: &Workspace, machine_name: Option<String>) -> Result
     )?;
     progress.say("measuring; it takes some minutes");
     let best = measured(workspace, &progress, Paths::Best)?;
-    let avx2 = match has_avx512() {
-        true => measured(workspace, &progress, Paths::Avx2)?,
-        false => Vec::new(),
+    let avx2 = if has_avx512() {
+        measured(workspace, &progress, Paths::Avx2)?
+    } else {
+        Vec::new()
     };
 
-    let directory = machine.directory(workspace, machine_name)?;
+    let directory = measurement::directory(workspace, &machine, machine_name);
     let mut raw = "`memory-functions.csv`".to_owned();
     let mut files = vec![
         ("memory-functions.csv", csv(&best)),
@@ -55,7 +57,7 @@ pub(crate) fn run(workspace: &Workspace, machine_name: Option<String>) -> Result
     );
     println!("{text}");
     files.push(("memory-functions.md", text));
-    workspace.write_measurement(&progress, &directory, &files)
+    measurement::write(&progress, &directory, &files)
 }
 
 fn has_avx512() -> bool {
@@ -81,18 +83,14 @@ fn measured(workspace: &Workspace, progress: &Progress, paths: Paths) -> Result<
             let without = "glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW";
             command.env("GLIBC_TUNABLES", without);
         }
-        command.arg("--musl").arg(libc_of_rust()?);
-        let output = command.stderr(Stdio::inherit()).output();
-        let output = output.context("cannot start cargo")?;
-        ensure!(output.status.success(), "the measurement failed");
-        let csv = String::from_utf8(output.stdout).context("the table is not UTF-8")?;
-        let more = parse(&csv)?;
-        match rows.is_empty() {
-            true => rows = more,
-            false => rows
-                .iter_mut()
-                .zip(&more)
-                .for_each(|(row, more)| row.keep_least(more)),
+        command.arg("--musl").arg(rust_libc()?);
+        let more = parse(&stdout_of(&mut command)?)?;
+        if rows.is_empty() {
+            rows = more;
+        } else {
+            for (row, more) in rows.iter_mut().zip(&more) {
+                row.keep_least(more);
+            }
         }
     }
     Ok(rows)
@@ -119,19 +117,6 @@ fn csv(rows: &[Row]) -> String {
         text += &format!("{function},{size},{placement},{reheap},{musl},{glibc}\n");
     }
     text
-}
-
-/// The musl libc that comes with Rust for this machine.
-fn libc_of_rust() -> Result<PathBuf> {
-    let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
-    let output = std::process::Command::new("rustc")
-        .args(["--print", "target-libdir", "--target", &target])
-        .output()
-        .context("cannot start rustc")?;
-    let directory = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    let libc = PathBuf::from(directory).join("self-contained/libc.a");
-    ensure!(libc.is_file(), "rustup target add {target}");
-    Ok(libc)
 }
 
 fn parse(csv: &str) -> Result<Vec<Row>> {

@@ -16,6 +16,7 @@ mod tables;
 
 use crate::attacks;
 use crate::figures::Figures;
+use crate::measurement;
 use crate::profiles;
 use crate::program_counts;
 use crate::published;
@@ -26,9 +27,9 @@ use anyhow::{Context, Result, bail};
 use page::Page;
 use ratios::{LINKED, PRELOADED, Ratios};
 use reheap_bench::results::Results;
-use std::fs;
 use std::path::{Path, PathBuf};
 use tables::tables;
+use xtask::files;
 use xtask::workspace::Workspace;
 
 /// The README of a directory that has none yet. Whoever measured adds what the figures mean.
@@ -60,10 +61,10 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
 pub(crate) fn write(workspace: &Workspace, directory: &Path) -> Result<()> {
     let readme = directory.join("README.md");
     if !readme.exists() {
-        put(&readme, SKELETON)?;
+        files::write(&readme, SKELETON)?;
     }
     for page in pages(workspace, directory)? {
-        put(&page.path, &page.text)?;
+        files::write(&page.path, &page.text)?;
     }
     Ok(())
 }
@@ -112,9 +113,10 @@ pub(crate) fn pages(workspace: &Workspace, directory: &Path) -> Result<Vec<Page>
     let repeated = directory.join(published::DIRECTORY);
     if repeated.exists() {
         let path = directory.join(published::PAGE);
-        let text = match path.exists() {
-            true => read(&path)?,
-            false => published::SKELETON.to_owned(),
+        let text = if path.exists() {
+            files::read(&path)?
+        } else {
+            published::SKELETON.to_owned()
         };
         let measured = Measurements::read(&repeated)?;
         let block = |name: &str| match name {
@@ -125,36 +127,35 @@ pub(crate) fn pages(workspace: &Workspace, directory: &Path) -> Result<Vec<Page>
     }
     let trust = directory.join("trust.json");
     if trust.exists() {
-        let trust: Trust = serde_json::from_str(&read(&trust)?)
-            .with_context(|| format!("cannot understand `{}`", trust.display()))?;
+        let trust: Trust = files::read_json(&trust)?;
         page("trust.md", trust.markdown()?);
     }
     let starts = directory.join(start::RAW);
     if starts.exists() {
-        page(start::PAGE, start::page(&read(&starts)?)?);
+        page(start::PAGE, start::page(&files::read(&starts)?)?);
     }
     let counted = directory.join(program_counts::RAW);
     if counted.exists() {
         page(
             program_counts::PAGE,
-            program_counts::page(&read(&counted)?)?,
+            program_counts::page(&files::read(&counted)?)?,
         );
     }
     let attacks = directory.join(attacks::RAW);
     if attacks.exists() {
-        page(attacks::PAGE, attacks::page(&read(&attacks)?)?);
+        page(attacks::PAGE, attacks::page(&files::read(&attacks)?)?);
     }
     if let Some(figures) = &measurements.figures {
         page("figures.md", figures.markdown()?);
     }
     let block = |name: &str| measurements.block(name, &linked, &preloaded);
     let readme = directory.join("README.md");
-    page("README.md", blocks::filled(&read(&readme)?, block)?);
+    page("README.md", blocks::filled(&files::read(&readme)?, block)?);
     // The front page of the repository shows one of the directories.
     let front = workspace.root.join("README.md");
-    let text = read(&front)?;
+    let text = files::read(&front)?;
     let name = directory.file_name().and_then(|name| name.to_str());
-    if name.is_some_and(|name| text.contains(&format!("docs/measurements/{name}/overview.svg"))) {
+    if name.is_some_and(|name| text.contains(&format!("{name}/overview.svg"))) {
         pages.push(Page {
             path: front,
             text: blocks::filled(&text, block)?,
@@ -165,17 +166,9 @@ pub(crate) fn pages(workspace: &Workspace, directory: &Path) -> Result<Vec<Page>
 
 /// The directories of measurements in the repository.
 pub(crate) fn directories(workspace: &Workspace) -> Result<Vec<PathBuf>> {
-    let directory = workspace.root.join("docs/measurements");
-    let cannot_read = || format!("cannot read the directory `{}`", directory.display());
-    let mut directories = Vec::new();
-    for entry in fs::read_dir(&directory).with_context(cannot_read)? {
-        let path = entry.with_context(cannot_read)?.path();
-        if path.is_dir() {
-            directories.push(path);
-        }
-    }
-    directories.sort();
-    Ok(directories)
+    let directory = workspace.root.join(measurement::ALL);
+    let entries = files::entries(&directory)?;
+    Ok(entries.into_iter().filter(|path| path.is_dir()).collect())
 }
 
 impl Measurements {
@@ -189,18 +182,12 @@ impl Measurements {
             preloaded: Vec::new(),
             figures: None,
         };
-        let cannot_read = || format!("cannot read the directory `{}`", directory.display());
-        let mut files = Vec::new();
-        for entry in fs::read_dir(directory).with_context(cannot_read)? {
-            files.push(entry.with_context(cannot_read)?.path());
-        }
-        files.sort();
-        for file in files {
+        for file in files::entries(directory)? {
             let name = file.file_name().unwrap_or_default().to_string_lossy();
             if !name.ends_with(".json") {
                 continue;
             }
-            let text = read(&file)?;
+            let text = files::read(&file)?;
             let cannot_understand = || format!("cannot understand `{}`", file.display());
             if name == "figures.json" {
                 let figures = serde_json::from_str(&text).with_context(cannot_understand)?;
@@ -213,10 +200,12 @@ impl Measurements {
                     .iter()
                     .flat_map(|benchmark| &benchmark.variants)
                     .any(|variant| variant.name == "musl");
-                match with_musl {
-                    true => measurements.linked.push((name.into_owned(), results)),
-                    false => measurements.preloaded.push((name.into_owned(), results)),
-                }
+                let programs = if with_musl {
+                    &mut measurements.linked
+                } else {
+                    &mut measurements.preloaded
+                };
+                programs.push((name.into_owned(), results));
             }
         }
         Ok(measurements)
@@ -251,17 +240,10 @@ impl Measurements {
     }
 }
 
-fn read(path: &Path) -> Result<String> {
-    fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))
-}
-
-fn put(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).with_context(|| format!("cannot write `{}`", path.display()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn every_page_is_what_the_raw_data_gives() {

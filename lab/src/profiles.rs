@@ -6,13 +6,14 @@
 mod cost;
 mod fidelity;
 
+use crate::machine::Machine;
+use crate::measurement::{self, without_places};
 use crate::pages::page::Page;
 use anyhow::{Context, Result, ensure};
 use reheap_bench::results::{Benchmark, Results, Role, Run, Variant};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use xtask::machine::Machine;
+use xtask::files;
 use xtask::progress::Progress;
 use xtask::workspace::Workspace;
 
@@ -30,7 +31,7 @@ pub(crate) fn run(
 ) -> Result<()> {
     let progress = Progress::start();
     workspace.build_reheap(&progress)?;
-    let results = Machine::describe()?.directory(workspace, machine_name)?;
+    let results = measurement::directory(workspace, &Machine::describe()?, machine_name);
     let session = Session {
         workspace,
         progress: &progress,
@@ -38,8 +39,8 @@ pub(crate) fn run(
         scratch: workspace.target.join("profiles"),
         rounds,
     };
-    fs::create_dir_all(&session.results).context("cannot make the directory of results")?;
-    fs::create_dir_all(&session.scratch).context("cannot make a directory to work in")?;
+    files::make_directory(&session.results)?;
+    files::make_directory(&session.scratch)?;
     let is_chosen = |name: &str| only.is_empty() || only.iter().any(|chosen| chosen == name);
     if is_chosen("cost") {
         cost::measure(&session)?;
@@ -58,7 +59,7 @@ pub(crate) fn run(
 /// After each program, so that what was measured can be read even if the next one fails.
 fn write_pages(measurements: &Path) -> Result<()> {
     for page in pages(measurements)? {
-        fs::write(&page.path, page.text).context("cannot write a page")?;
+        files::write(&page.path, page.text)?;
     }
     Ok(())
 }
@@ -125,10 +126,8 @@ impl Session<'_> {
             [Some(0), Some(A_VARIANT_FAILED)].contains(&status.code()),
             "reheap bench failed ({status})"
         );
-        let text = fs::read_to_string(&file)
-            .with_context(|| format!("cannot read `{}`", file.display()))?;
-        fs::write(&file, self.workspace.without_places(&text))
-            .with_context(|| format!("cannot write `{}`", file.display()))
+        let text = files::read(&file)?;
+        files::write(&file, without_places(self.workspace, &text))
     }
 
     /// Runs a command at the root of the workspace.
@@ -144,11 +143,7 @@ fn read(directory: &Path, name: &str) -> Result<Option<Results>> {
     if !file.exists() {
         return Ok(None);
     }
-    let text =
-        fs::read_to_string(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
-    let results = serde_json::from_str(&text)
-        .with_context(|| format!("cannot understand `{}`", file.display()))?;
-    Ok(Some(results))
+    files::read_json(&file).map(Some)
 }
 
 /// A figure of each run that succeeded, with the run's round.

@@ -3,15 +3,17 @@
 //! It needs no such processor: a plugin of qemu counts (`lab/instructions.c`). Counts are no times, but all that can be
 //! known without one. The memory that the programs need is not: the emulator's own cannot be told from it.
 
+use crate::machine::today;
+use crate::measurement;
 use crate::programs::{REAL, RustProgram, rust_program};
 use crate::table::Table;
 use anyhow::{Context as _, Result, ensure};
 use serde::{Deserialize, Serialize};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use xtask::aarch64::TARGET;
-use xtask::machine::today;
+use xtask::command::stdout_of;
+use xtask::files;
 use xtask::progress::Progress;
 use xtask::workspace::Workspace;
 
@@ -93,10 +95,9 @@ pub(crate) fn run(workspace: &Workspace, directory: &Path) -> Result<()> {
         emulator: version()?,
         programs,
     };
-    let mut raw = serde_json::to_string_pretty(&results)?;
-    raw.push('\n');
+    let raw = files::json(&results)?;
     let files = [(PAGE, page(&raw)?), (RAW, raw)];
-    workspace.write_measurement(&progress, directory, &files)
+    measurement::write(&progress, &workspace.root.join(directory), &files)
 }
 
 /// The programs, with so little work that an emulator needs seconds.
@@ -116,9 +117,7 @@ fn programs(workspace: &Workspace) -> [RustProgram; 4] {
 }
 
 fn version() -> Result<String> {
-    let output = Command::new("qemu-aarch64").arg("--version").output();
-    let output = output.context("cannot start qemu-aarch64: xtask/prepare install")?;
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = stdout_of(Command::new("qemu-aarch64").arg("--version"))?;
     let line = text.lines().next().context("qemu has no version")?;
     // Without the package's version.
     let line = line.split(" (").next().unwrap_or(line);
@@ -137,7 +136,7 @@ struct Counting<'a> {
 impl<'a> Counting<'a> {
     fn prepare(workspace: &'a Workspace, progress: &'a Progress) -> Result<Self> {
         let place = workspace.target.join("program-counts");
-        fs::create_dir_all(&place).context("cannot make a directory to work in")?;
+        files::make_directory(&place)?;
         let plugin = place.join("instructions.so");
         let mut cc = Command::new("cc");
         cc.args(["-O2", "-shared", "-fPIC", "-o"]).arg(&plugin);
@@ -236,28 +235,24 @@ impl<'a> Counting<'a> {
         let mut command = self.workspace.reheap();
         command.args(["preload", "-a", allocator, "--libc", "glibc", "--arch"]);
         command.args(["aarch64", "--json", "-o"]).arg(&self.place);
-        let output = command.output().context("cannot start reheap")?;
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "reheap preload failed: {stderr}");
+        let printed = stdout_of(&mut command)?;
         #[derive(Deserialize)]
         struct Written {
             path: PathBuf,
         }
-        let written: Written = serde_json::from_slice(&output.stdout)
+        let written: Written = serde_json::from_str(&printed)
             .context("cannot understand what reheap preload printed")?;
         Ok(written.path)
     }
 
     /// Runs it, and gives the count and what it printed.
     fn count(&self, command: &mut Command) -> Result<(u64, String)> {
-        let output = command
-            .output()
-            .context("cannot start qemu-aarch64: xtask/prepare install")?;
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "it failed: {stderr}");
-        let count = fs::read_to_string(self.out()).context("cannot read the count")?;
-        let count = count.trim().parse().context("the count is no number")?;
-        Ok((count, String::from_utf8_lossy(&output.stdout).into_owned()))
+        let printed = stdout_of(command)?;
+        let count = files::read(self.out())?
+            .trim()
+            .parse()
+            .context("the count is no number")?;
+        Ok((count, printed))
     }
 }
 

@@ -8,12 +8,13 @@
 //! here.
 
 use anyhow::{Context, Result, ensure};
-use sha2::{Digest, Sha256};
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use xtask::progress::{Progress, shown};
+use std::process::Command;
+use xtask::command::stdout_of;
+use xtask::files;
+use xtask::progress::Progress;
 use xtask::workspace::{Workspace, musl_target};
 
 /// How many threads the programs are run with.
@@ -151,8 +152,7 @@ pub(crate) fn prepare(workspace: &Workspace, progress: &Progress) -> Result<Prep
 /// The directory of what is fetched and compiled for the programs.
 pub(crate) fn fetched(workspace: &Workspace) -> Result<PathBuf> {
     let directory = workspace.target.join("real-workloads");
-    fs::create_dir_all(&directory)
-        .with_context(|| format!("cannot make the directory `{}`", directory.display()))?;
+    files::make_directory(&directory)?;
     Ok(directory)
 }
 
@@ -268,14 +268,12 @@ impl RustProgram {
     pub(crate) fn put_aside(&self, workspace: &Workspace, variant: &str) -> Result<PathBuf> {
         let of_target = workspace.target.join(musl_target()?.triple());
         let aside = of_target.join("reheap-bench").join(variant);
-        fs::create_dir_all(&aside)
-            .with_context(|| format!("cannot make the directory `{}`", aside.display()))?;
+        files::make_directory(&aside)?;
         let (from, to) = (
             of_target.join("release").join(self.executable),
             aside.join(self.executable),
         );
-        fs::copy(&from, &to)
-            .with_context(|| format!("cannot copy `{}` to `{}`", from.display(), to.display()))?;
+        files::copy(&from, &to)?;
         Ok(to)
     }
 }
@@ -371,7 +369,7 @@ impl NpmFile {
             .arg("-C")
             .arg(fresh.path())
             .arg(self.path);
-        succeed(&mut tar)?;
+        stdout_of(&mut tar)?;
         let unpacked = fresh.path().join(self.path);
         self.check(&unpacked)
             .with_context(|| format!("cannot use {package}"))?;
@@ -387,21 +385,20 @@ impl NpmFile {
             let name = format!("{package}-{version}.tgz");
             let address = format!("https://registry.npmjs.org/{package}/-/{name}");
             let mut curl = Command::new("curl");
-            return succeed(curl.args(["-fsSL", "-o"]).arg(archive).arg(address));
+            curl.args(["-fsSL", "-o"]).arg(archive).arg(address);
+            return stdout_of(&mut curl).map(drop);
         }
         let mut npm = Command::new("npm");
         npm.args(["pack", "--silent", &format!("{package}@{version}")])
             .current_dir(directory);
-        succeed(&mut npm)?;
+        stdout_of(&mut npm)?;
         let packed = directory.join(format!("{package}-{version}.tgz"));
         fs::rename(&packed, archive)
             .with_context(|| format!("npm pack left no `{}`", packed.display()))
     }
 
     fn check(&self, file: &Path) -> Result<()> {
-        let bytes = fs::read(file).with_context(|| format!("cannot read `{}`", file.display()))?;
-        let digest = Sha256::digest(&bytes);
-        let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let digest = files::sha256(&files::read_bytes(file)?);
         ensure!(
             digest == self.sha256,
             "`{}` has the SHA-256 {digest}, not {}",
@@ -410,14 +407,6 @@ impl NpmFile {
         );
         Ok(())
     }
-}
-
-/// Runs a command that only talks when it fails.
-fn succeed(command: &mut Command) -> Result<()> {
-    let status = command.stdout(Stdio::null()).status();
-    let status = status.with_context(|| format!("cannot start {}", shown(command)))?;
-    ensure!(status.success(), "{} failed ({status})", shown(command));
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,24 +1,22 @@
 //! Packages of the Rust registry at fixed versions, fetched and verified by Cargo.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
+use xtask::command::stdout_of;
 
 /// The archive of a package, and the directory that it was unpacked into, both in a home of Cargo for this alone.
 pub(crate) fn fetched(home: &Path, name: &str, version: &str) -> Result<(PathBuf, PathBuf)> {
     let named = format!("{name}-{version}");
     if below(home, "cache", &format!("{named}.crate")).is_none() {
         let package = format!("{name}@{version}");
-        let status = Command::new("cargo")
+        let mut cargo = Command::new("cargo");
+        cargo
             .args(["info", "--quiet", "--registry", "crates-io", &package])
             .env("CARGO_HOME", home)
-            .current_dir(home)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .status()
-            .context("cannot start cargo")?;
-        ensure!(status.success(), "cannot fetch {package}");
+            .current_dir(home);
+        stdout_of(&mut cargo)?;
     }
     let archive = below(home, "cache", &format!("{named}.crate"));
     let archive = archive.with_context(|| format!("{named} was not fetched"))?;

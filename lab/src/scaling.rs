@@ -6,12 +6,13 @@
 
 use crate::programs::{RustProgram, rust_program};
 use crate::table::Table;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use reheap_bench::results::{Benchmark, Machine, Results, Role, Variant};
 use serde::{Deserialize, Serialize};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use xtask::command::stdout_of;
+use xtask::files;
 use xtask::progress::Progress;
 use xtask::workspace::{Workspace, musl_target};
 
@@ -87,7 +88,7 @@ pub(crate) fn programs(workspace: &Workspace) -> Vec<RustProgram> {
 /// Executes every program with every allocator in step, and writes the counts.
 pub(crate) fn count(workspace: &Workspace, progress: &Progress, directory: &Path) -> Result<()> {
     let place = workspace.target.join("in-step");
-    fs::create_dir_all(&place).context("cannot make a directory to work in")?;
+    files::make_directory(&place)?;
     let lockstep = place.join("lockstep");
     let mut cc = Command::new("cc");
     let source = workspace.root.join("lab/lockstep.c");
@@ -119,9 +120,7 @@ pub(crate) fn count(workspace: &Workspace, progress: &Progress, directory: &Path
             }
         }
         // Each takes minutes, and an interrupt is to lose no more than that.
-        let mut json = serde_json::to_string_pretty(&rows)?;
-        json.push('\n');
-        fs::write(&path, json).with_context(|| format!("cannot write `{}`", path.display()))?;
+        files::write(&path, files::json(&rows)?)?;
     }
     Ok(())
 }
@@ -147,28 +146,23 @@ fn executable(
     )?;
     let built = workspace.target.join(triple).join("release");
     let executable = place.join(format!("{}-{allocator}", program.package));
-    fs::copy(built.join(program.package), &executable)
-        .with_context(|| format!("cannot write `{}`", executable.display()))?;
+    files::copy(&built.join(program.package), &executable)?;
     Ok(executable)
 }
 
 fn counted(lockstep: &Path, executable: &Path, threads: u64, operations: u64) -> Result<Counts> {
     let amount = (threads * operations).to_string();
-    let output = Command::new(lockstep)
-        .arg(executable)
-        .args(["--threads", &threads.to_string(), "--amount", &amount])
-        .output()
-        .context("cannot start lockstep")?;
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "lockstep failed: {stderr}");
-    serde_json::from_slice(&output.stdout).context("cannot understand the counts")
+    let mut command = Command::new(lockstep);
+    command.arg(executable);
+    command.args(["--threads", &threads.to_string(), "--amount", &amount]);
+    serde_json::from_str(&stdout_of(&mut command)?).context("cannot understand the counts")
 }
 
 /// The page of these raw data.
 pub(crate) fn page(directory: &Path) -> Result<String> {
     let read = |name: &str| {
         let path = directory.join(name);
-        fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))
+        files::read(&path)
     };
     let mut text = String::new();
     let mut machine = None;
@@ -228,12 +222,13 @@ fn times(results: &Results) -> Result<Table> {
     for variant in first
         .variants
         .iter()
-        .filter(|it| it.role != Role::BaselineCopy)
+        .filter(|variant| variant.role != Role::BaselineCopy)
     {
         let medians: Vec<f64> = benchmarks
             .iter()
             .filter_map(|(_, benchmark)| {
-                let same = benchmark.variants.iter().find(|it| it.name == variant.name);
+                let mut variants = benchmark.variants.iter();
+                let same = variants.find(|other| other.name == variant.name);
                 median_milliseconds(same?)
             })
             .collect();

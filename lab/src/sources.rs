@@ -3,8 +3,10 @@
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use xtask::workspace::Workspace;
+use std::process::Command;
+use xtask::command::stdout_of;
+use xtask::files;
+use xtask::workspace::{Workspace, musl_target};
 
 /// The directory of a Debian source package with Debian's patches, and its version. apt gets lists of its own, so the
 /// system's sources stay as they are.
@@ -15,9 +17,9 @@ pub(crate) fn debian(
 ) -> Result<(PathBuf, String)> {
     let state = workspace.target.join("trials/apt");
     for needed in ["lists/partial", "cache/archives/partial"] {
-        fs::create_dir_all(state.join(needed)).context("cannot make a directory")?;
+        files::make_directory(state.join(needed))?;
     }
-    let release = fs::read_to_string("/etc/os-release").context("cannot read /etc/os-release")?;
+    let release = files::read("/etc/os-release")?;
     let release = release
         .lines()
         .find_map(|line| line.strip_prefix("VERSION_CODENAME="))
@@ -25,7 +27,7 @@ pub(crate) fn debian(
     let source = format!(
         "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian {release} main\n"
     );
-    fs::write(state.join("sources.list"), source).context("cannot write apt's sources")?;
+    files::write(state.join("sources.list"), source)?;
     let apt = |arguments: &[&str]| {
         let mut apt = Command::new("apt-get");
         for (key, value) in [
@@ -37,19 +39,7 @@ pub(crate) fn debian(
         ] {
             apt.arg("-o").arg(format!("{key}={}", value.display()));
         }
-        let output = apt
-            .args(arguments)
-            .current_dir(directory)
-            .stdin(Stdio::null())
-            .output();
-        let output = output.context("cannot start apt-get")?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(
-            output.status.success(),
-            "apt-get {arguments:?} failed: {}",
-            said.trim()
-        );
-        anyhow::Ok(())
+        stdout_of(apt.args(arguments).current_dir(directory))
     };
     if unpacked(directory)?.is_none() {
         apt(&["update", "-qq"])?;
@@ -58,19 +48,17 @@ pub(crate) fn debian(
     let Some(sources) = unpacked(directory)? else {
         bail!("apt-get source {name} unpacked nothing");
     };
-    let version = Command::new("dpkg-parsechangelog")
+    let mut changelog = Command::new("dpkg-parsechangelog");
+    changelog
         .args(["--show-field", "Version"])
-        .current_dir(&sources)
-        .output()
-        .context("cannot start dpkg-parsechangelog")?;
-    let version = String::from_utf8_lossy(&version.stdout).trim().to_owned();
+        .current_dir(&sources);
+    let version = stdout_of(&mut changelog)?.trim().to_owned();
     Ok((sources, version))
 }
 
 /// The sources that are in a directory already: what has a `debian` directory and is not our copy.
 fn unpacked(directory: &Path) -> Result<Option<PathBuf>> {
-    for entry in fs::read_dir(directory).context("cannot read a directory")? {
-        let path = entry.context("cannot read a directory")?.path();
+    for path in files::entries(directory)? {
         if path.join("debian/changelog").exists() && !path.ends_with("sources") {
             return Ok(Some(path));
         }
@@ -83,59 +71,49 @@ pub(crate) fn copy(from: &Path, to: &Path) -> Result<()> {
     if to.exists() {
         fs::remove_dir_all(to).with_context(|| format!("cannot delete `{}`", to.display()))?;
     }
-    let status = Command::new("cp").arg("-a").arg(from).arg(to).status();
-    let status = status.context("cannot start cp")?;
-    ensure!(status.success(), "cannot copy `{}`", from.display());
-    Ok(())
+    stdout_of(Command::new("cp").arg("-a").arg(from).arg(to)).map(drop)
 }
 
 /// Makes a package a workspace of its own: its directory is below ours.
 pub(crate) fn detach(manifest: &Path) -> Result<()> {
-    let mut text = fs::read_to_string(manifest)
-        .with_context(|| format!("cannot read `{}`", manifest.display()))?;
+    let mut text = files::read(manifest)?;
     if !text.lines().any(|line| line.trim() == "[workspace]") {
         text.push_str("\n[workspace]\n");
     }
-    fs::write(manifest, text).with_context(|| format!("cannot write `{}`", manifest.display()))
+    files::write(manifest, text)
 }
 
 /// Unpacks a Debian package for this machine into a directory. The package is not installed.
 pub(crate) fn debian_package(directory: &Path, package: &str) -> Result<()> {
-    run(
-        Command::new("apt-get").args(["download", "-q", package]),
-        directory,
-    )?;
-    let archive = with_ending(directory, "deb")?;
-    run(
-        Command::new("dpkg-deb").arg("-x").arg(archive).arg("."),
-        directory,
-    )
+    let mut apt = Command::new("apt-get");
+    stdout_of(apt.args(["download", "-q", package]).current_dir(directory))?;
+    let mut unpack = Command::new("dpkg-deb");
+    unpack
+        .arg("-x")
+        .arg(with_ending(directory, "deb")?)
+        .arg(directory);
+    stdout_of(&mut unpack).map(drop)
 }
 
 /// The file in a directory whose name ends so.
 pub(crate) fn with_ending(directory: &Path, ending: &str) -> Result<PathBuf> {
-    let entries = fs::read_dir(directory).context("cannot read a directory")?;
-    for entry in entries {
-        let path = entry.context("cannot read a directory")?.path();
-        if path
-            .extension()
-            .is_some_and(|extension| extension == ending)
-        {
-            return fs::canonicalize(path).context("cannot find what was fetched");
-        }
-    }
-    bail!("nothing that ends with .{ending} was fetched")
+    let mut entries = files::entries(directory)?.into_iter();
+    let found = entries.find(|path| path.extension().is_some_and(|end| end == ending));
+    let path = found.with_context(|| format!("nothing that ends with .{ending} was fetched"))?;
+    fs::canonicalize(path).context("cannot find what was fetched")
 }
 
-/// Runs a command that only talks when it fails.
+/// Runs a command in a directory.
 pub(crate) fn run(command: &mut Command, directory: &Path) -> Result<()> {
-    let shown = format!("{command:?}");
-    let output = command
-        .current_dir(directory)
-        .stdin(Stdio::null())
-        .output()
-        .with_context(|| format!("cannot start {shown}"))?;
-    let errors = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{shown} failed: {}", errors.trim());
-    Ok(())
+    stdout_of(command.current_dir(directory)).map(drop)
+}
+
+/// The libc.a that Rust brings for musl.
+pub(crate) fn rust_libc() -> Result<PathBuf> {
+    let target = musl_target()?;
+    let mut rustc = Command::new("rustc");
+    rustc.args(["--print", "target-libdir", "--target", target.triple()]);
+    let libc = Path::new(stdout_of(&mut rustc)?.trim()).join("self-contained/libc.a");
+    ensure!(libc.is_file(), "rustup target add {target}");
+    Ok(libc)
 }

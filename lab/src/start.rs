@@ -3,14 +3,16 @@
 //! The program makes one block and prints one line. Rounds go over all variants, so that a neighbour on the machine slows
 //! down all of them. A small C program starts the others: the kernel's work for a fork grows with the process that forks.
 
+use crate::machine::{Machine, today};
+use crate::measurement;
 use crate::table::Table;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use reheap_allocators::catalogue::CATALOGUE;
 use serde::{Deserialize, Serialize};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use xtask::machine::{Machine, today};
+use xtask::command::stdout_of;
+use xtask::files;
 use xtask::progress::Progress;
 use xtask::workspace::{Build, Workspace};
 
@@ -55,11 +57,10 @@ struct Counts {
 pub(crate) fn run(mut workspace: Workspace, directory: &Path) -> Result<()> {
     workspace.build = Build::Debug; // what it links is the same
     let progress = Progress::start();
-    let mut build = workspace.cargo();
-    progress.step("building reheap", build.args(["build", "-p", "reheap"]))?;
+    workspace.build_reheap(&progress)?;
     let machine = Machine::describe()?.to_string();
     let place = workspace.target.join("start");
-    fs::create_dir_all(&place).context("cannot make a directory to work in")?;
+    files::make_directory(&place)?;
     let starts = place.join("starts");
     let mut cc = Command::new("cc");
     compile(
@@ -71,7 +72,7 @@ pub(crate) fn run(mut workspace: Workspace, directory: &Path) -> Result<()> {
     )?;
     let mut variants = Vec::new();
     for (name, executable) in executables(&workspace, &progress, &place)? {
-        let counted = output(Command::new(&starts).arg("count").arg(&executable))?;
+        let counted = stdout_of(Command::new(&starts).arg("count").arg(&executable))?;
         let counts = serde_json::from_str(&counted).context("cannot understand the counts")?;
         let variant = Variant {
             name,
@@ -85,7 +86,7 @@ pub(crate) fn run(mut workspace: Workspace, directory: &Path) -> Result<()> {
         for (variant, executable) in &mut variants {
             let count = STARTS_PER_ROUND.to_string();
             let mut command = Command::new(&starts);
-            let time = output(command.args(["time", &count]).arg(executable))?;
+            let time = stdout_of(command.args(["time", &count]).arg(executable))?;
             let time = serde_json::from_str(&time).context("cannot understand the time")?;
             variant.nanoseconds_per_start.push(time);
         }
@@ -96,10 +97,9 @@ pub(crate) fn run(mut workspace: Workspace, directory: &Path) -> Result<()> {
         starts_per_round: STARTS_PER_ROUND,
         variants: variants.into_iter().map(|(variant, _)| variant).collect(),
     };
-    let mut raw = serde_json::to_string_pretty(&results)?;
-    raw.push('\n');
+    let raw = files::json(&results)?;
     let files = [(PAGE, page(&raw)?), (RAW, raw)];
-    workspace.write_measurement(&progress, directory, &files)
+    measurement::write(&progress, &workspace.root.join(directory), &files)
 }
 
 /// The program with every allocator of the catalogue in musl, and with glibc.
@@ -139,16 +139,6 @@ fn compile(
     let source = workspace.root.join(PROGRAMS).join(source);
     let command = compiler.arg("-O2").arg(source).arg("-o").arg(executable);
     progress.quietly(&format!("linking {}", executable.display()), command)
-}
-
-fn output(command: &mut Command) -> Result<String> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let output = command
-        .output()
-        .with_context(|| format!("cannot start `{program}`"))?;
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "`{program}` failed: {stderr}");
-    String::from_utf8(output.stdout).context("the output is not UTF-8")
 }
 
 /// The table of these raw data.

@@ -18,16 +18,16 @@ mod static_programs;
 mod static_rows;
 mod static_tests;
 
-use anyhow::{Context, Result, bail, ensure};
+use crate::machine::{Machine, today};
+use anyhow::{Result, bail, ensure};
 use dynamic::Libraries;
 use dynamic_rows::DynamicRow;
 use records::Records;
 use reheap_allocators::catalogue::CATALOGUE;
 use static_rows::StaticRow;
 use std::env;
-use std::fs;
 use std::path::PathBuf;
-use xtask::machine::{Machine, today};
+use xtask::files;
 use xtask::progress::Progress;
 use xtask::workspace::Workspace;
 
@@ -142,12 +142,11 @@ impl<'a> Session<'a> {
         let machine = Machine::describe()?;
         self.records.machine = serde_json::to_value(&machine)?;
         self.records.day = today();
-        fs::create_dir_all(&self.directory)
-            .with_context(|| format!("cannot make the directory `{}`", self.directory.display()))?;
+        files::make_directory(&self.directory)?;
         self.records.write(&self.directory)?;
         let page = self.directory.join("trials.md");
         let text = page::page(&machine, &self.records, &allocators())?;
-        fs::write(&page, text).with_context(|| format!("cannot write `{}`", page.display()))
+        files::write(&page, text)
     }
 
     fn end(self) -> Result<()> {
@@ -198,6 +197,7 @@ fn refuse_unknown(only: &[String]) -> Result<()> {
 mod tests {
     use super::*;
     use static_rows::Source;
+    use std::fs;
     use std::path::Path;
 
     #[test]

@@ -9,15 +9,18 @@ mod record;
 
 pub(crate) use record::Trust;
 
+use crate::machine::Machine;
+use crate::measurement;
 use crate::programs::{self, SQLITE};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use record::{Overhead, Peak, Repetition, median};
 use reheap_bench::results::Results;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
-use xtask::machine::Machine;
+use xtask::command::stdout_of;
+use xtask::files;
 use xtask::progress::Progress;
 use xtask::workspace::Workspace;
 
@@ -40,9 +43,9 @@ pub(crate) fn run(
     raw: Option<PathBuf>,
 ) -> Result<()> {
     let progress = Progress::start();
-    let directory = Machine::describe()?.directory(workspace, machine_name)?;
+    let directory = measurement::directory(workspace, &Machine::describe()?, machine_name);
     let raw = raw.unwrap_or_else(|| workspace.target.join("trust"));
-    fs::create_dir_all(&raw).context("cannot make the directory of raw results")?;
+    files::make_directory(&raw)?;
     let build = |package, manifest| {
         programs::rust_program(workspace, package, manifest).build_stock(workspace, &progress)
     };
@@ -59,7 +62,7 @@ pub(crate) fn run(
                 progress.say(format!("{name} of {REPETITIONS}"));
                 experiment.measure(workspace, &file)?;
             }
-            let results = read(&file)?;
+            let results: Results = files::read_json(&file)?;
             let trust = trust.get_or_insert_with(|| Trust {
                 machine: results.machine.clone(),
                 repetitions: Vec::new(),
@@ -76,10 +79,8 @@ pub(crate) fn run(
     trust.peaks = peaks(workspace, &progress, &churn)?;
     trust.overhead = overhead(workspace, &progress)?;
     let json = serde_json::to_string(&trust).context("cannot write JSON")?;
-    fs::write(directory.join("trust.json"), json).context("cannot write trust.json")?;
-    fs::write(directory.join("trust.md"), trust.markdown()?).context("cannot write trust.md")?;
-    progress.say(format!("written to `{}`", directory.display()));
-    Ok(())
+    let files = [("trust.md", trust.markdown()?), ("trust.json", json)];
+    measurement::write(&progress, &directory, &files)
 }
 
 fn experiments(churn: &Path, compile: &Path, module: &Path) -> Vec<Experiment> {
@@ -116,13 +117,7 @@ impl Experiment {
             .args(["--variant", &format!("other={other}")])
             .args(["--rounds", &self.rounds.to_string(), "--json"])
             .arg(file);
-        let output = command.output().context("cannot start reheap")?;
-        ensure!(
-            output.status.success(),
-            "reheap bench failed: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        Ok(())
+        stdout_of(&mut command).map(drop)
     }
 
     fn kept(&self, results: &Results, repetition: usize) -> Option<Repetition> {
@@ -138,12 +133,6 @@ impl Experiment {
             wall_seconds: seconds.collect(),
         })
     }
-}
-
-fn read(file: &Path) -> Result<Results> {
-    let text =
-        fs::read_to_string(file).with_context(|| format!("cannot read `{}`", file.display()))?;
-    serde_json::from_str(&text).with_context(|| format!("cannot understand `{}`", file.display()))
 }
 
 /// Five programs of different sizes and kinds.
@@ -170,7 +159,7 @@ fn peaks(workspace: &Workspace, progress: &Progress, churn: &Path) -> Result<Vec
             variants: [command.clone(), command.clone()],
         };
         experiment.measure(workspace, &file)?;
-        let baseline = &read(&file)?.benchmarks[0].variants[0];
+        let baseline = &files::read_json::<Results>(&file)?.benchmarks[0].variants[0];
         let runs = baseline.runs.iter();
         let reheap_kib = runs.map(|run| run.cost.peak_rss_bytes / 1024).collect();
         let gnu_time_kib = (0..PEAK_RUNS)
@@ -223,7 +212,12 @@ fn overhead(workspace: &Workspace, progress: &Progress) -> Result<Vec<Overhead>>
             .args(["--rounds", &RUNS.to_string(), "--json"])
             .arg(&file);
         let whole = timed(&mut reheap)? / (3 * RUNS) as f64;
-        let runs = read(&file)?.benchmarks.remove(0).variants.remove(0).runs;
+        let runs = files::read_json::<Results>(&file)?
+            .benchmarks
+            .remove(0)
+            .variants
+            .remove(0)
+            .runs;
         let walls = runs.iter().map(|run| run.cost.wall_seconds * 1e3);
         ours.push((median(walls.collect()), whole));
 
@@ -260,14 +254,6 @@ fn overhead(workspace: &Workspace, progress: &Progress) -> Result<Vec<Overhead>>
 /// Runs a command and gives its time in milliseconds.
 fn timed(command: &mut Command) -> Result<f64> {
     let started = Instant::now();
-    let output = command
-        .output()
-        .with_context(|| format!("cannot start {:?}", command.get_program()))?;
-    ensure!(
-        output.status.success(),
-        "{:?} failed: {}",
-        command.get_program(),
-        String::from_utf8_lossy(&output.stderr)
-    );
+    stdout_of(command)?;
     Ok(started.elapsed().as_secs_f64() * 1e3)
 }

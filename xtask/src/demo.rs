@@ -3,12 +3,12 @@
 
 mod chart;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use reheap_allocators::catalogue::CATALOGUE;
 use reheap_bench::findings::Findings;
 use reheap_bench::results::Results;
-use std::fs;
 use std::path::{Path, PathBuf};
+use xtask::files;
 use xtask::prerequisites;
 use xtask::progress::Progress;
 use xtask::workspace::{Build, Workspace};
@@ -34,8 +34,7 @@ pub(crate) fn run(mut workspace: Workspace, all: bool) -> Result<()> {
         prerequisites::install_cxx(&workspace, &progress);
     }
     let directory = workspace.target.join("demo");
-    fs::create_dir_all(&directory)
-        .with_context(|| format!("cannot make `{}`", directory.display()))?;
+    files::make_directory(&directory)?;
     let mut measured = Vec::new();
     let count = if all { PROGRAMS.len() } else { 1 };
     for program in &PROGRAMS[..count] {
@@ -43,9 +42,7 @@ pub(crate) fn run(mut workspace: Workspace, all: bool) -> Result<()> {
     }
     let mut shown = String::new();
     for file in &measured {
-        let text = fs::read_to_string(file)
-            .with_context(|| format!("cannot read `{}`", file.display()))?;
-        let results = Results::from_json(&text)?;
+        let results = Results::from_json(&files::read(file)?)?;
         for benchmark in &results.benchmarks {
             shown.push_str(&chart::of(&Findings::of(&results, benchmark)));
         }

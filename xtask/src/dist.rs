@@ -15,14 +15,14 @@ mod tree;
 
 pub(crate) use tree::require_prebuilt;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use reheap_allocators::prebuilt::Selection;
 use reheap_allocators::target::Architecture;
-use sha2::{Digest as _, Sha256};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
+use xtask::command::stdout_of;
+use xtask::files;
 use xtask::progress::Progress;
 use xtask::workspace::Workspace;
 
@@ -67,16 +67,9 @@ impl Extent {
 
 /// Builds everything for these processors.
 pub(crate) fn run(workspace: &Workspace, architectures: &[Architecture]) -> Result<()> {
-    let dist = Dist {
-        workspace,
-        progress: Progress::start(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        epoch: time_of_commit(workspace)?,
-        extent: Extent::Whole,
-        scratch: workspace.target.join("dist"),
-        kept: workspace.target.join("dist"),
-        output: workspace.root.join("dist"),
-    };
+    let scratch = workspace.target.join("dist");
+    let output = workspace.root.join("dist");
+    let dist = Dist::new(workspace, Extent::Whole, scratch, output)?;
     make(&dist, architectures)
 }
 
@@ -84,18 +77,9 @@ pub(crate) fn run(workspace: &Workspace, architectures: &[Architecture]) -> Resu
 pub(crate) fn run_short(workspace: &Workspace, architecture: Architecture) -> Result<PathBuf> {
     let scratch = workspace.target.join("dist-short");
     let output = scratch.join("output");
-    let dist = Dist {
-        workspace,
-        progress: Progress::start(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        epoch: time_of_commit(workspace)?,
-        extent: Extent::Short,
-        scratch,
-        kept: workspace.target.join("dist"),
-        output: output.clone(),
-    };
+    let dist = Dist::new(workspace, Extent::Short, scratch, output)?;
     make(&dist, &[architecture])?;
-    Ok(output)
+    Ok(dist.output)
 }
 
 fn make(dist: &Dist<'_>, architectures: &[Architecture]) -> Result<()> {
@@ -107,11 +91,12 @@ fn make(dist: &Dist<'_>, architectures: &[Architecture]) -> Result<()> {
         Extent::Whole => Some(sbom::make(dist, &sources)?),
         Extent::Short => None,
     };
-    empty(&dist.output)?;
+    files::make_empty(&dist.output)?;
     if let Some(bill) = &bill {
         sbom::write_to(bill, &dist.output, &dist.version)?;
     }
-    copy(&dist.workspace.root.join("install.sh"), &dist.output)?;
+    let install = dist.workspace.root.join("install.sh");
+    files::copy(&install, &dist.output.join("install.sh"))?;
     let documents = tree::Documents { notices, bill };
     for &architecture in architectures {
         let programs = programs::build(dist, architecture, &prebuilt)?;
@@ -128,7 +113,28 @@ fn make(dist: &Dist<'_>, architectures: &[Architecture]) -> Result<()> {
     Ok(())
 }
 
-impl Dist<'_> {
+impl<'a> Dist<'a> {
+    fn new(
+        workspace: &'a Workspace,
+        extent: Extent,
+        scratch: PathBuf,
+        output: PathBuf,
+    ) -> Result<Dist<'a>> {
+        let mut git = Command::new("git");
+        git.args(["log", "-1", "--format=%ct"])
+            .current_dir(&workspace.root);
+        Ok(Dist {
+            workspace,
+            progress: Progress::start(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            epoch: stdout_of(&mut git)?.trim().to_owned(),
+            extent,
+            scratch,
+            kept: workspace.target.join("dist"),
+            output,
+        })
+    }
+
     fn time(&self) -> Result<SystemTime> {
         let seconds = self.epoch.parse().context("git printed no time")?;
         Ok(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
@@ -146,77 +152,22 @@ impl Dist<'_> {
 fn sources_of_allocators(dist: &Dist<'_>) -> Result<PathBuf> {
     let sources = dist.workspace.root.join("crates/reheap-allocators/sources");
     let project = dist.scratch.join("sources");
-    empty(&project)?;
-    for (from, to) in [("manifest.toml", "Cargo.toml"), ("lock.toml", "Cargo.lock")] {
-        let from = sources.join(from);
-        let bytes = fs::read(&from).with_context(|| format!("cannot read `{}`", from.display()))?;
-        write(&project.join(to), bytes)?;
-    }
-    write(&project.join("lib.rs"), "")?;
+    files::make_empty(&project)?;
+    files::copy(&sources.join("manifest.toml"), &project.join("Cargo.toml"))?;
+    files::copy(&sources.join("lock.toml"), &project.join("Cargo.lock"))?;
+    files::write(project.join("lib.rs"), "")?;
     Ok(project)
-}
-
-/// Copies a file into a directory.
-fn copy(file: &Path, directory: &Path) -> Result<()> {
-    let place = directory.join(file.file_name().unwrap_or_default());
-    fs::copy(file, &place)
-        .map(|_| ())
-        .with_context(|| format!("cannot copy `{}`", file.display()))
-}
-
-fn time_of_commit(workspace: &Workspace) -> Result<String> {
-    let mut git = Command::new("git");
-    git.current_dir(&workspace.root)
-        .args(["log", "-1", "--format=%ct"]);
-    Ok(output_of(&mut git)?.trim().to_owned())
-}
-
-/// What a program prints.
-fn output_of(command: &mut Command) -> Result<String> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let output = command
-        .stderr(std::process::Stdio::inherit())
-        .output()
-        .with_context(|| format!("cannot start `{program}`"))?;
-    ensure!(output.status.success(), "`{program}` failed");
-    String::from_utf8(output.stdout).with_context(|| format!("`{program}` printed no UTF-8"))
-}
-
-/// Makes a directory, or makes it empty.
-fn empty(directory: &Path) -> Result<()> {
-    if directory.exists() {
-        fs::remove_dir_all(directory)
-            .with_context(|| format!("cannot remove `{}`", directory.display()))?;
-    }
-    fs::create_dir_all(directory)
-        .with_context(|| format!("cannot make the directory `{}`", directory.display()))
-}
-
-fn write(path: &Path, contents: impl AsRef<[u8]>) -> Result<()> {
-    let parent = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(parent)
-        .and_then(|()| fs::write(path, contents))
-        .with_context(|| format!("cannot write `{}`", path.display()))
 }
 
 /// Hashes, as `sha256sum --check` reads them.
 fn write_sums(directory: &Path) -> Result<()> {
-    let mut lines = Vec::new();
-    for entry in fs::read_dir(directory)? {
-        let path = entry?.path();
+    let mut text = String::new();
+    for path in files::entries(directory)? {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if name == SUMS {
-            continue;
+        if name != SUMS {
+            let digest = files::sha256(&files::read_bytes(&path)?);
+            text += &format!("{digest}  {name}\n");
         }
-        let bytes = fs::read(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
-        let digest = Sha256::digest(&bytes);
-        let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        lines.push((name.into_owned(), digest));
     }
-    lines.sort();
-    let text: String = lines
-        .iter()
-        .map(|(name, digest)| format!("{digest}  {name}\n"))
-        .collect();
-    write(&directory.join(SUMS), text)
+    files::write(directory.join(SUMS), text)
 }

@@ -6,7 +6,8 @@
 )]
 
 pub mod aarch64;
-pub mod machine;
+pub mod command;
+pub mod files;
 pub mod prerequisites;
 pub mod progress;
 pub mod workspace;

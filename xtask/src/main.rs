@@ -12,7 +12,6 @@ mod ci;
 mod demo;
 mod deny;
 mod dist;
-mod fuzz;
 mod targets;
 mod test_dist;
 mod tidy;
@@ -47,17 +46,6 @@ enum Task {
         /// Only for these processors [default: all]
         #[arg(long = "architecture", value_name = "NAME", value_parser = architecture)]
         architectures: Vec<Architecture>,
-    },
-    /// Fuzz each reader of foreign files for a while, and write a table of what came of it
-    Fuzz {
-        /// How long each target runs, in seconds of processor time
-        #[arg(long, value_name = "N", default_value_t = 3600)]
-        seconds: u64,
-        /// How many targets run at once [default: one on each processor]
-        #[arg(long, value_name = "N")]
-        at_once: Option<std::num::NonZeroUsize>,
-        /// Only these targets
-        only: Vec<String>,
     },
     /// Install each package of `dist` into a new root, use it there, and run the recipes and the action
     TestDist {
@@ -100,11 +88,6 @@ fn run(task: Task) -> anyhow::Result<()> {
             dist::run(&workspace, &Architecture::WITH_PRELOADS)
         }
         Task::Dist { architectures } => dist::run(&workspace, &architectures),
-        Task::Fuzz {
-            seconds,
-            at_once,
-            only,
-        } => fuzz::run(&workspace, seconds, at_once, &only),
         Task::TestDist { short: true, .. } => test_dist::run_short(&workspace, &Progress::start()),
         Task::TestDist {
             directory, only, ..

@@ -1,5 +1,6 @@
 //! Says on standard error what is being done, and how long it has been going on.
 
+use crate::command::shown;
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::VecDeque;
@@ -86,11 +87,4 @@ impl Progress {
         }
         Ok(())
     }
-}
-
-/// A command as one would type it.
-pub fn shown(command: &Command) -> String {
-    let words = std::iter::once(command.get_program()).chain(command.get_args());
-    let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
-    format!("`{}`", words.join(" "))
 }

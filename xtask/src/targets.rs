@@ -14,53 +14,33 @@ mod static_programs;
 use anyhow::{Context as _, Result, bail};
 use debian::Debian;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use xtask::aarch64::{TARGET, build_for};
+use xtask::command::stdout_of;
+use xtask::files;
 use xtask::progress::Progress;
 use xtask::workspace::Workspace;
 
-const GCC: &[&str] = &["aarch64-linux-gnu-gcc"];
-const MUSL: &[&str] = &[
-    "python3",
-    "-m",
-    "ziglang",
-    "cc",
-    "-g0",
-    "-fno-sanitize=undefined",
-    "-target",
-    "aarch64-linux-musl",
-];
+const GCC: &str = "aarch64-linux-gnu-gcc";
+const MUSL: &str = "python3 -m ziglang cc -g0 -fno-sanitize=undefined -target aarch64-linux-musl";
 
 /// The programs of `crates/reheap-profile/tests/programs` that run in the machine.
-const PROGRAMS: [&str; 6] = [
-    "forever",
-    "known_counts",
-    "manners",
-    "own_names",
-    "sandboxed",
-    "waits",
-];
+const PROGRAMS: &str = "forever known_counts manners own_names sandboxed waits";
 /// Those that are also dynamic programs of musl.
 const MUSL_DYNAMIC: [&str; 2] = ["forever", "waits"];
 /// How they are linked, by the names of `Link` in the tests.
-const LINKS: [(&str, &[&str], &str); 4] = [
+const LINKS: [(&str, &str, &str); 4] = [
     ("Glibc", GCC, "-static"),
     ("GlibcPie", GCC, "-static-pie"),
     ("Musl", MUSL, "-static"),
     ("Dynamic", GCC, "-pie"),
 ];
 /// As `hooks` in the tests compiles them.
-const HOOKS_FLAGS: [&str; 7] = [
-    "-fPIC",
-    "-shared",
-    "-nostdlib",
-    "-fvisibility=hidden",
-    "-fno-stack-protector",
-    "-mno-outline-atomics",
-    "-Wl,-Bsymbolic",
-];
+const HOOKS_FLAGS: &str = "-fPIC -shared -nostdlib -fvisibility=hidden -fno-stack-protector \
+    -mno-outline-atomics -Wl,-Bsymbolic";
 
 /// Unit tests that user mode cannot run: those that start it themselves, and one that finds qemu's own files in `/proc`.
 const USER_MODE_WITHOUT: [&str; 2] = [
@@ -86,11 +66,9 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     )?;
     test_memory_functions(workspace, &progress)?;
     let tests = build(workspace, &progress)?;
-    let emulated = |name: &str| -> Result<&Path> {
-        let test = tests.iter().find(|test| test.name == name);
-        Ok(&test
-            .with_context(|| format!("there is no test `{name}`"))?
-            .file)
+    let emulated = |name: &str| {
+        let test = tests.get(name);
+        test.with_context(|| format!("there is no test `{name}`"))
     };
     progress.step(
         "unit tests in qemu's user mode",
@@ -102,8 +80,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let directory = workspace.target.join("aarch64-machine");
     let _ = fs::remove_dir_all(&directory);
     let programs = directory.join("programs");
-    fs::create_dir_all(&programs)
-        .with_context(|| format!("cannot make `{}`", programs.display()))?;
+    files::make_directory(&programs)?;
     progress.say("programs for the machine, and its kernel");
     let debian = Debian::get(workspace.target.join("aarch64-debian"))?;
     compile_programs(workspace, &debian, &programs)?;
@@ -131,26 +108,24 @@ pub(crate) fn test_static_programs(workspace: &Workspace) -> Result<()> {
 
 /// `make test` runs them too, but with one in seven offsets of both blocks.
 fn test_memory_functions(workspace: &Workspace, progress: &Progress) -> Result<()> {
+    let mut command = workspace.cargo();
+    command.args([
+        "test",
+        "--locked",
+        "--package",
+        "reheap-mem",
+        "--test",
+        "it",
+    ]);
     progress.step(
         "the memory functions in qemu's user mode",
-        build_for(
-            workspace
-                .cargo()
-                .args(["test", "--locked", "--package", "reheap-mem"]),
-        )
-        .args(["--test", "it"])
-        .env(
-            "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER",
-            "qemu-aarch64 -cpu max",
-        )
-        .env("REHEAP_TEST_EVERY_OFFSET", "1"),
+        build_for(&mut command)
+            .env(
+                "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER",
+                "qemu-aarch64 -cpu max",
+            )
+            .env("REHEAP_TEST_EVERY_OFFSET", "1"),
     )
-}
-
-/// An executable with tests.
-struct Test {
-    name: String,
-    file: PathBuf,
 }
 
 /// What Cargo says of each thing that it built.
@@ -165,14 +140,15 @@ struct BuiltTarget {
     name: String,
 }
 
-fn build(workspace: &Workspace, progress: &Progress) -> Result<Vec<Test>> {
+/// The executables with tests of reheap-profile, by their names.
+fn build(workspace: &Workspace, progress: &Progress) -> Result<BTreeMap<String, PathBuf>> {
     progress.say("the tests of reheap-profile");
     let mut command = workspace.cargo();
     command.args(["test", "--no-run", "--locked", "--package=reheap-profile"]);
     build_for(&mut command)
         .args(["--lib", "--test=it", "--message-format=json"])
         // For the C of dependencies. glibc's headers do for it, but musl lacks what libgcc asks about the processor.
-        .env("CC_aarch64_unknown_linux_musl", GCC[0])
+        .env("CC_aarch64_unknown_linux_musl", GCC)
         .env("CFLAGS_aarch64_unknown_linux_musl", "-mno-outline-atomics")
         .stderr(Stdio::inherit());
     let output = command.output().context("cannot start cargo")?;
@@ -181,19 +157,14 @@ fn build(workspace: &Workspace, progress: &Progress) -> Result<Vec<Test>> {
     }
     let lines = output.stdout.split(|byte| *byte == b'\n');
     let built = lines.filter_map(|line| serde_json::from_slice::<Built>(line).ok());
-    let tests = built.filter_map(|built| {
-        Some(Test {
-            name: built.target?.name,
-            file: built.executable?,
-        })
-    });
+    let tests = built.filter_map(|built| Some((built.target?.name, built.executable?)));
     Ok(tests.collect())
 }
 
 fn compile_programs(workspace: &Workspace, debian: &Debian, directory: &Path) -> Result<()> {
     const FLAGS: [&str; 3] = ["-std=gnu11", "-fno-builtin", "-pthread"];
     let sources = workspace.root.join("crates/reheap-profile/tests/programs");
-    for name in PROGRAMS {
+    for name in PROGRAMS.split(' ') {
         let source = sources.join(format!("{name}.c"));
         for (link, compiler, flag) in LINKS {
             let mut command = compiler_command(compiler);
@@ -208,24 +179,19 @@ fn compile_programs(workspace: &Workspace, debian: &Debian, directory: &Path) ->
         }
     }
     let mut command = compiler_command(GCC);
-    command.args(HOOKS_FLAGS).arg(sources.join("hooks.c"));
+    command
+        .args(HOOKS_FLAGS.split(' '))
+        .arg(sources.join("hooks.c"));
     compile(&mut command, &directory.join("hooks.so"))
 }
 
-fn compiler_command(compiler: &[&str]) -> Command {
-    let mut command = Command::new(compiler[0]);
-    command.args(&compiler[1..]).args(["-O2", "-w"]);
+fn compiler_command(compiler: &str) -> Command {
+    let mut words = compiler.split(' ');
+    let mut command = Command::new(words.next().unwrap_or_default());
+    command.args(words).args(["-O2", "-w"]);
     command
 }
 
 fn compile(command: &mut Command, output: &Path) -> Result<()> {
-    command.arg("-o").arg(output);
-    let shown = xtask::progress::shown(command);
-    let status = command
-        .status()
-        .with_context(|| format!("cannot start {shown}"))?;
-    if !status.success() {
-        bail!("cannot compile `{}`: {shown} failed", output.display());
-    }
-    Ok(())
+    stdout_of(command.arg("-o").arg(output)).map(drop)
 }

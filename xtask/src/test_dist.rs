@@ -25,8 +25,9 @@ use anyhow::{Context as _, Result, ensure};
 use reheap_allocators::target::Architecture;
 use std::env;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use tempfile::TempDir;
+use xtask::files;
 use xtask::progress::Progress;
 use xtask::workspace::Workspace;
 
@@ -108,8 +109,7 @@ pub(crate) fn run_short(workspace: &Workspace, progress: &Progress) -> Result<()
 impl<'a> TestDist<'a> {
     fn new(workspace: &'a Workspace, directory: PathBuf) -> Result<TestDist<'a>> {
         let cache = workspace.target.join("test-dist");
-        fs::create_dir_all(&cache)
-            .with_context(|| format!("cannot make the directory `{}`", cache.display()))?;
+        files::make_directory(&cache)?;
         Ok(TestDist {
             workspace,
             progress: Progress::start(),
@@ -188,7 +188,7 @@ impl TestDist<'_> {
             .arg(self.file(Kind::Tarball)?)
             .arg("--directory")
             .arg(&directory);
-        outcome::of(&mut tar)?.succeeded()?;
+        outcome::succeed(&mut tar)?;
         Ok(directory)
     }
 }
@@ -228,12 +228,5 @@ fn foreign_architecture() -> Result<Architecture> {
 
 fn is_root() -> Result<bool> {
     let mut id = std::process::Command::new("id");
-    Ok(outcome::of(id.arg("-u"))?.succeeded()?.stdout.trim() == "0")
-}
-
-fn write(path: &Path, contents: impl AsRef<[u8]>) -> Result<()> {
-    let parent = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(parent)
-        .and_then(|()| fs::write(path, contents))
-        .with_context(|| format!("cannot write `{}`", path.display()))
+    Ok(outcome::succeed(id.arg("-u"))?.stdout.trim() == "0")
 }

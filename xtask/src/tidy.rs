@@ -8,6 +8,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use xtask::files;
 use xtask::workspace::Workspace;
 
 /// A file that is longer has more than one subject.
@@ -51,13 +52,11 @@ fn findings(workspace: &Workspace) -> Result<Vec<Finding>> {
     let files = files(&workspace.root)?;
     for path in &files {
         // Measurements and snapshots too: what wrote them may have kept where it ran.
-        let bytes = fs::read(workspace.root.join(path))
-            .with_context(|| format!("cannot read `{}`", path.display()))?;
+        let bytes = files::read_bytes(workspace.root.join(path))?;
         findings.extend(check_machine_paths(path, &String::from_utf8_lossy(&bytes)));
     }
     for path in files.iter().filter(|path| is_written_by_people(path)) {
-        let text = fs::read_to_string(workspace.root.join(path))
-            .with_context(|| format!("cannot read `{}`", path.display()))?;
+        let text = files::read(workspace.root.join(path))?;
         findings.extend(check_length(path, &text));
         if path.extension().is_some_and(|suffix| suffix == "md") {
             findings.extend(check_links(&workspace.root, path, &text));
@@ -67,11 +66,9 @@ fn findings(workspace: &Workspace) -> Result<Vec<Finding>> {
         }
     }
     for package in &workspace.packages {
-        let manifest = package
-            .manifest_path
-            .strip_prefix(&workspace.root)
-            .unwrap_or(&package.manifest_path);
-        findings.extend(check_description(manifest, package.description.as_deref()));
+        let manifest = package.manifest_path.as_std_path();
+        let shown = manifest.strip_prefix(&workspace.root)?;
+        findings.extend(check_description(shown, package.description.as_deref()));
     }
     findings.extend(check_workload_readmes(&files));
     Ok(findings)
@@ -300,8 +297,8 @@ mod tests {
         let findings = check_workload_readmes(&files.map(PathBuf::from));
         let paths: Vec<&Path> = findings.iter().map(|finding| &*finding.path).collect();
         let missing = [
-            "workloads/json/README.md",
             "lab/workloads/tokenize/README.md",
+            "workloads/json/README.md",
         ];
         assert_eq!(paths, missing.map(Path::new));
     }

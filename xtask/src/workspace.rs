@@ -1,14 +1,13 @@
 //! Where things are, as Cargo tells.
 
 use crate::progress::Progress;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
+use cargo_metadata::{MetadataCommand, Package};
 use reheap_allocators::target::Target;
-use serde::Deserialize;
 use std::env;
 use std::ffi::OsString;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
+use std::process::Command;
 
 /// This workspace.
 pub struct Workspace {
@@ -38,41 +37,25 @@ impl Build {
             Build::Debug => "debug",
         }
     }
-}
 
-/// A package, as its manifest describes it.
-#[derive(Deserialize)]
-pub struct Package {
-    /// What it is for.
-    pub description: Option<String>,
-    /// The file that says so.
-    pub manifest_path: PathBuf,
-}
-
-#[derive(Deserialize)]
-struct Metadata {
-    workspace_root: PathBuf,
-    target_directory: PathBuf,
-    packages: Vec<Package>,
+    fn profile(self) -> &'static str {
+        match self {
+            Build::Release => "release",
+            Build::Debug => "dev",
+        }
+    }
 }
 
 impl Workspace {
     /// The workspace that xtask was started in.
     pub fn find() -> Result<Workspace> {
-        let output = cargo()
-            .args(["metadata", "--no-deps", "--format-version", "1"])
-            .stderr(Stdio::inherit())
-            .output()
-            .context("cannot start cargo")?;
-        ensure!(
-            output.status.success(),
-            "cannot read the workspace: cargo metadata failed"
-        );
-        let metadata: Metadata = serde_json::from_slice(&output.stdout)
-            .context("cannot understand the output of cargo metadata")?;
+        let metadata = MetadataCommand::new()
+            .no_deps()
+            .exec()
+            .context("cannot read the workspace")?;
         Ok(Workspace {
-            root: metadata.workspace_root,
-            target: metadata.target_directory,
+            root: metadata.workspace_root.into(),
+            target: metadata.target_directory.into(),
             packages: metadata.packages,
             build: Build::Release,
         })
@@ -85,35 +68,12 @@ impl Workspace {
         command
     }
 
-    /// Builds reheap as users have it.
+    /// Builds reheap.
     pub fn build_reheap(&self, progress: &Progress) -> Result<()> {
         let mut build = self.cargo();
-        build.args(["build", "--release", "-p", "reheap"]);
+        build.args(["build", "-p", "reheap", "--profile"]);
+        build.arg(self.build.profile());
         progress.step("building reheap", &mut build)
-    }
-
-    /// The text of results, without the places of directories: these mean nothing on another machine.
-    pub fn without_places(&self, text: &str) -> String {
-        let text = text.replace(&format!("{}/", self.root.display()), "");
-        match env::var("HOME") {
-            Ok(home) => text.replace(&format!("{home}/"), "~/"),
-            Err(_) => text,
-        }
-    }
-
-    /// Writes the raw data of a measurement and what is made from them.
-    pub fn write_measurement(
-        &self,
-        progress: &Progress,
-        directory: &Path,
-        files: &[(&str, String)],
-    ) -> Result<()> {
-        for (name, text) in files {
-            let path = self.root.join(directory).join(name);
-            fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display()))?;
-            progress.say(format!("written to `{}`", path.display()));
-        }
-        Ok(())
     }
 
     /// A program of reheap.

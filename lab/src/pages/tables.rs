@@ -59,7 +59,9 @@ fn average_memory(all: &[Results]) -> String {
 
 /// The ratio and its interval; the baseline's own memory.
 fn cell(row: &Row) -> String {
-    let ratio = row.comparison.and_then(|it| Some((it.verdict, it.ratio?)));
+    let ratio = row
+        .comparison
+        .and_then(|comparison| Some((comparison.verdict, comparison.ratio?)));
     match (ratio, &row.summary) {
         (Some((verdict, ratio)), _) => format!(
             "{} [{:.2}, {:.2}]",

@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use xtask::files;
 
 /// How the program of pairs is linked: a name, the compiler, its flags, and how many pairs take long enough.
 const LINKS: [(&str, &str, &[&str], &str); 4] = [
@@ -154,7 +155,7 @@ fn others_on_static(session: &Session<'_>) -> Result<()> {
         };
         _ = writeln!(said, "{name}: {says}");
     }
-    fs::write(session.results.join(OTHERS_ON_STATIC), said).context("cannot write what they said")
+    files::write(session.results.join(OTHERS_ON_STATIC), said)
 }
 
 /// The page, if anything was measured.
@@ -225,7 +226,11 @@ fn table(
                     if threads == "1" { "" } else { "s" }
                 );
             }
-            if let Some(blocks) = benchmark.parameters.get("blocks").filter(|it| *it != "1") {
+            if let Some(blocks) = benchmark
+                .parameters
+                .get("blocks")
+                .filter(|blocks| *blocks != "1")
+            {
                 row[0] += &format!(", {blocks} blocks in use");
             }
             for name in &names {
@@ -278,12 +283,10 @@ fn cell(
     let interval = added.interval;
     let sign = if added.value < 0.0 { "" } else { "+" };
     let estimate = format!("{sign}{}", shown(added.value));
-    Some(match interval.confidence >= 0.95 {
-        true => format!(
-            "{estimate} [{} to {}]",
-            shown(interval.low),
-            shown(interval.high)
-        ),
-        false => format!("{estimate} (n = {})", rounds.len()),
+    Some(if interval.confidence >= 0.95 {
+        let (low, high) = (shown(interval.low), shown(interval.high));
+        format!("{estimate} [{low} to {high}]")
+    } else {
+        format!("{estimate} (n = {})", rounds.len())
     })
 }

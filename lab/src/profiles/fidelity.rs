@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use xtask::files;
 
 /// The programs, by the names of their workloads.
 pub(super) const PROGRAMS: [&str; 6] = [
@@ -36,11 +37,10 @@ pub(super) fn measure(session: &Session<'_>, name: &str) -> Result<()> {
     let size = fs::metadata(session.workspace.root.join(&trace))
         .context("there is no trace")?
         .len();
-    fs::write(
+    files::write(
         session.results.join(format!("trace-{name}.bytes")),
         format!("{size}\n"),
-    )
-    .context("cannot write the size of a trace")?;
+    )?;
     let preloaded = ALLOCATORS
         .map(|allocator| format!("glibc+{allocator}"))
         .join(",");

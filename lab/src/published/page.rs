@@ -7,8 +7,8 @@ use reheap_bench::analysis::Analysis;
 use reheap_bench::figures;
 use reheap_bench::findings::Findings;
 use reheap_bench::results::{Benchmark, Quantity, Results, Role};
-use std::fs;
 use std::path::Path;
+use xtask::files;
 
 /// The page, in the directory of the measurements.
 pub(crate) const PAGE: &str = "published-results.md";
@@ -82,10 +82,7 @@ fn table(raw: &Path, sources: &[Source<'_>]) -> Result<String> {
         if !path.exists() {
             return Ok("Not measured.\n".to_owned());
         }
-        let text = fs::read_to_string(&path)
-            .with_context(|| format!("cannot read `{}`", path.display()))?;
-        let results: Results = serde_json::from_str(&text)
-            .with_context(|| format!("cannot understand `{}`", path.display()))?;
+        let results: Results = files::read_json(&path)?;
         read.push((results, title, quantity));
     }
     let mut columns = Vec::new();
@@ -127,9 +124,13 @@ impl Column<'_> {
             Quantity::Metric(ref name) if name == "resident" => figures::bytes(median * 1024.0),
             ref quantity => figures::value(quantity, median),
         };
-        let ratio = row.comparison.as_ref().and_then(|it| {
-            let ratio = it.ratio?.value;
-            Some(figures::judged(it.verdict, ratio, &format!("{ratio:.2}")))
+        let ratio = row.comparison.as_ref().and_then(|comparison| {
+            let ratio = comparison.ratio?.value;
+            Some(figures::judged(
+                comparison.verdict,
+                ratio,
+                &format!("{ratio:.2}"),
+            ))
         });
         Some(match ratio {
             Some(ratio) if row.role != Role::Baseline => format!("{median} ({ratio})"),

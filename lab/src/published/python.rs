@@ -5,11 +5,13 @@
 
 use crate::known::{self, BY_HAND, Known};
 use crate::programs::{Commands, SystemProgram, fetched};
-use crate::sources::{debian, run};
+use crate::sources::debian;
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use xtask::command::stdout_of;
+use xtask::files;
 use xtask::progress::Progress;
 use xtask::workspace::Workspace;
 
@@ -105,13 +107,12 @@ impl Pythons {
 /// Fetches and builds them, as far as that has not been done.
 pub(crate) fn build(workspace: &Workspace, progress: &Progress, known: &Known) -> Result<Pythons> {
     let directory = fetched(workspace)?.join("python");
-    fs::create_dir_all(&directory)
-        .with_context(|| format!("cannot make the directory `{}`", directory.display()))?;
+    files::make_directory(&directory)?;
     let (sources, _) = debian(workspace, &directory, PACKAGE)?;
     // A patch of Debian asks the compiler for a name that musl's does not know.
     let mut sed = Command::new("sed");
     sed.args(["-i", r"s/\$CC --print-multiarch/true/", "configure"]);
-    run(&mut sed, &sources)?;
+    stdout_of(sed.current_dir(&sources))?;
     let build = |kind, compiler| Build {
         progress,
         sources: &sources,
@@ -171,8 +172,7 @@ impl Build<'_> {
         if fs::read_to_string(&modules).is_ok_and(|chosen| chosen == MODULES) {
             return Ok(());
         }
-        fs::create_dir_all(&self.directory)
-            .with_context(|| format!("cannot make the directory `{}`", self.directory.display()))?;
+        files::make_directory(&self.directory)?;
         let mut configure = Command::new(self.sources.join("configure"));
         configure
             .args(CONFIGURED)
@@ -181,8 +181,7 @@ impl Build<'_> {
             .current_dir(&self.directory);
         self.progress
             .quietly("configuring Python", &mut configure)?;
-        fs::write(&modules, MODULES)
-            .with_context(|| format!("cannot write `{}`", modules.display()))?;
+        files::write(&modules, MODULES)?;
         Ok(())
     }
 

@@ -9,6 +9,7 @@ use super::cache;
 use super::dynamic_rows::DynamicRow;
 use super::packages;
 use super::records::{DynamicTrial, Evidence, Plain, Under, Verdict};
+use crate::machine::today;
 use anyhow::{Context, Result, bail, ensure};
 use reheap_bench::results::Outcome;
 use reheap_bench::run::{CommandLine, Finished, Launcher, Limits};
@@ -22,7 +23,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
-use xtask::machine::today;
+use xtask::command::stdout_of;
+use xtask::files;
 use xtask::progress::Progress;
 use xtask::workspace::Workspace;
 
@@ -52,16 +54,12 @@ impl Libraries {
         let mut names = Vec::new();
         for allocator in allocators {
             progress.say(format!("building {allocator}, unless it is there"));
-            let output = workspace
-                .reheap()
+            let mut reheap = workspace.reheap();
+            reheap
                 .args(["run", "-a", allocator, "--", "printenv", "LD_PRELOAD"])
                 .env("REHEAP_CACHE_DIR", &cache)
-                .env_remove("LD_PRELOAD")
-                .output()
-                .context("cannot start reheap")?;
-            let said = String::from_utf8_lossy(&output.stderr);
-            ensure!(output.status.success(), "no library: {}", said.trim());
-            let path = String::from_utf8(output.stdout).context("a path is not UTF-8")?;
+                .env_remove("LD_PRELOAD");
+            let path = stdout_of(&mut reheap)?;
             let name = Path::new(path.trim()).file_name();
             let name = name.context("reheap run sets no LD_PRELOAD")?;
             names.push((*allocator, name.to_string_lossy().into_owned()));
@@ -75,7 +73,7 @@ impl Libraries {
 enum How<'a> {
     Plain,
     Under(&'a str),
-    /// The same, with the dynamic linker's log in this directory.
+    /// Under this allocator, with the dynamic linker's log in this directory.
     Logged(&'a str, &'a Path),
 }
 
@@ -295,9 +293,10 @@ fn judge(ran: &Ran, first: &Ran, plain: &Plain) -> Verdict {
     if let Some(difference) = difference(first, ran) {
         return Verdict::Differs(difference);
     }
-    match plain.stderr_is_compared && ran.stderr != first.stderr {
-        true => Verdict::Differs("standard error".to_owned()),
-        false => Verdict::Same,
+    if plain.stderr_is_compared && ran.stderr != first.stderr {
+        Verdict::Differs("standard error".to_owned())
+    } else {
+        Verdict::Same
     }
 }
 
@@ -320,14 +319,17 @@ fn difference(one: &Ran, other: &Ran) -> Option<String> {
 }
 
 fn read_logs(directory: &Path, program: &str, library: &str) -> Result<Evidence> {
-    let program = Path::new(program).file_name().unwrap_or_default();
-    let program = program.to_string_lossy();
+    let name = Path::new(program).file_name().unwrap_or_default();
+    let program = name.to_string_lossy();
     let mut evidence = Evidence::default();
-    for entry in fs::read_dir(directory).context("cannot read the linker's logs")? {
-        let path = entry.context("cannot read the linker's logs")?.path();
-        let log = fs::read(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
-        let log = String::from_utf8_lossy(&log);
-        bindings::read(&log, &program, library, &mut evidence);
+    for path in files::entries(directory)? {
+        let log = files::read_bytes(&path)?;
+        bindings::read(
+            &String::from_utf8_lossy(&log),
+            &program,
+            library,
+            &mut evidence,
+        );
     }
     evidence.elsewhere.sort();
     Ok(evidence)

@@ -3,10 +3,10 @@
 use super::dynamic_rows;
 use super::records::{DynamicTrial, Records, Verdict};
 use super::static_rows;
+use crate::machine::Machine;
 use anyhow::Result;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use xtask::machine::Machine;
 
 /// Both tables, each in the order of its rows. A program that has not been tried yet is not in it.
 pub(super) fn page(machine: &Machine, records: &Records, allocators: &[&str]) -> Result<String> {

@@ -3,8 +3,8 @@
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
+use xtask::files;
 
 const FILE: &str = "trials.json";
 
@@ -134,8 +134,7 @@ impl Records {
         if !path.exists() {
             return Ok(Records::default());
         }
-        let text = fs::read_to_string(&path)
-            .with_context(|| format!("cannot read `{}`", path.display()))?;
+        let text = files::read(&path)?;
         serde_json::from_str(&text)
             .with_context(|| format!("cannot understand `{}`", path.display()))
     }
@@ -143,6 +142,6 @@ impl Records {
     pub(super) fn write(&self, directory: &Path) -> Result<()> {
         let path = directory.join(FILE);
         let text = serde_json::to_string_pretty(self)? + "\n";
-        fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display()))
+        files::write(&path, text)
     }
 }

@@ -4,19 +4,18 @@ use super::cache;
 use super::records::{StaticTrial, Verdict, With};
 use super::static_rows::{Source, StaticRow};
 use super::static_tests::Suite;
+use crate::machine::today;
+use crate::registry;
 use crate::sources::{copy, debian, detach};
 use anyhow::{Context, Result, ensure};
 use reheap_bench::results::Outcome;
 use reheap_bench::run::{CommandLine, Launcher, Limits};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::env;
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Duration;
-use xtask::machine::today;
+use xtask::files;
 use xtask::progress::Progress;
 use xtask::workspace::{Workspace, musl_target};
 
@@ -55,10 +54,16 @@ pub(super) fn try_program(
     row: &StaticRow,
 ) -> Result<StaticTrial> {
     let directory = workspace.target.join("trials").join(row.name);
-    fs::create_dir_all(&directory)
-        .with_context(|| format!("cannot make the directory `{}`", directory.display()))?;
+    files::make_directory(&directory)?;
     let (published, version) = match row.source {
-        Source::Crate { version, .. } => (registry(&directory, row.name, version)?, version.into()),
+        Source::Crate { version, .. } => {
+            let home = directory.join("fetch");
+            files::make_directory(&home)?;
+            (
+                registry::fetched(&home, row.name, version)?.1,
+                version.into(),
+            )
+        }
         Source::Debian { .. } => debian(workspace, &directory, row.name)?,
     };
     let sources = Sources {
@@ -100,22 +105,23 @@ pub(super) fn try_program(
 impl Sources<'_> {
     fn judge(&self, allocator: &str, tested: &Tested, stock: &Suite) -> Result<With> {
         let mut proved = 0;
-        let mut unproved = None;
+        let mut all_proved = true;
         for executable in self.executables(&tested.suite) {
-            match proves(
+            if proves(
                 self.workspace,
                 &tested.directory.join(&executable),
                 allocator,
             )? {
-                true => proved += 1,
-                false => unproved = Some(executable),
+                proved += 1;
+            } else {
+                all_proved = false;
             }
         }
         let mut verdict = match tested.outcome {
             Outcome::TimedOut => Verdict::Hung,
             _ => tested.suite.judge(stock),
         };
-        if verdict == Verdict::Same && (unproved.is_some() || proved == 0) {
+        if verdict == Verdict::Same && (!all_proved || proved == 0) {
             verdict = Verdict::NotActive;
         }
         let is_same = verdict == Verdict::Same;
@@ -173,8 +179,7 @@ impl Sources<'_> {
             ..Limits::default()
         };
         let finished = self.launcher.run(&line, &limits, &[])?;
-        let log = fs::read(&log).with_context(|| format!("cannot read `{}`", log.display()))?;
-        let log = String::from_utf8_lossy(&log).into_owned();
+        let log = String::from_utf8_lossy(&files::read_bytes(&log)?).into_owned();
         Ok(Tested {
             outcome: finished.outcome,
             seconds: finished.cost.wall_seconds,
@@ -281,46 +286,6 @@ fn proves(workspace: &Workspace, executable: &Path, allocator: &str) -> Result<b
         .marker
         .is_some_and(|marker| marker.allocator == allocator);
     Ok(marked && identity.malloc.provider.by == "allocator")
-}
-
-/// The directory of a package of the registry, fetched by Cargo as a dependency of nothing.
-fn registry(directory: &Path, name: &str, version: &str) -> Result<PathBuf> {
-    #[derive(Deserialize)]
-    struct Metadata {
-        packages: Vec<Package>,
-    }
-    #[derive(Deserialize)]
-    struct Package {
-        name: String,
-        version: String,
-        manifest_path: PathBuf,
-    }
-    let fetch = directory.join("fetch");
-    fs::create_dir_all(&fetch).context("cannot make a directory")?;
-    let manifest = format!(
-        "[package]\nname = \"fetch\"\nversion = \"0.0.0\"\n\n[lib]\npath = \"lib.rs\"\n\n[dependencies]\n{name} = \
-         \"={version}\"\n\n[workspace]\n"
-    );
-    fs::write(fetch.join("Cargo.toml"), manifest).context("cannot write a manifest")?;
-    fs::write(fetch.join("lib.rs"), "").context("cannot write a file")?;
-    let output = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["metadata", "--format-version", "1"])
-        .current_dir(&fetch)
-        .stderr(Stdio::inherit())
-        .output()
-        .context("cannot start cargo")?;
-    let metadata: Metadata = serde_json::from_slice(&output.stdout)
-        .context("cannot understand the output of cargo metadata")?;
-    let found = metadata
-        .packages
-        .into_iter()
-        .find(|package| package.name == name && package.version == version)
-        .with_context(|| format!("cargo did not fetch {name} {version}"))?;
-    let manifest = found.manifest_path;
-    let directory = manifest
-        .parent()
-        .context("a manifest without a directory")?;
-    Ok(directory.to_owned())
 }
 
 fn last_lines(text: &str) -> String {

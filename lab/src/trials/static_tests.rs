@@ -30,10 +30,12 @@ impl Suite {
     }
 
     fn add(&mut self, name: String, passed: bool) {
-        match passed {
-            true => self.passed.insert(name),
-            false => self.failed.insert(name),
+        let results = if passed {
+            &mut self.passed
+        } else {
+            &mut self.failed
         };
+        results.insert(name);
     }
 
     pub(super) fn summary(&self) -> Tests {

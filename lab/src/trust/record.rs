@@ -129,32 +129,36 @@ impl Trust {
         let knows_before = self
             .repetitions
             .iter()
-            .all(|it| it.claimed_before.is_some());
+            .all(|repetition| repetition.claimed_before.is_some());
         if knows_before {
             header.push("by the first version's rules");
         }
         header.push("ratios seen");
         let mut table = Table::with_header(header.into_iter().map(str::to_owned).collect());
         for (name, question) in QUESTIONS {
-            let all = self.repetitions.iter().filter(|it| it.experiment == name);
+            let all = self
+                .repetitions
+                .iter()
+                .filter(|repetition| repetition.experiment == name);
             let all: Vec<&Repetition> = all.collect();
-            let shown: Option<Vec<Shown>> = all.iter().map(|it| it.shown()).collect();
+            let shown: Option<Vec<Shown>> =
+                all.iter().map(|repetition| repetition.shown()).collect();
             let shown = shown.with_context(|| format!("a comparison of {name} has no runs"))?;
             let first = shown
                 .first()
                 .with_context(|| format!("there is no comparison of {name}"))?;
             let of_all = |claimed: usize| format!("{claimed} of {}", all.len());
-            let ratios = || shown.iter().map(|it| it.ratio);
+            let ratios = || shown.iter().map(|shown| shown.ratio);
             let mut cells = vec![
                 name.to_owned(),
                 first.rounds.to_string(),
                 question.to_owned(),
-                of_all(shown.iter().filter(|it| it.is_claimed).count()),
+                of_all(shown.iter().filter(|shown| shown.is_claimed).count()),
             ];
             if knows_before {
                 cells.push(of_all(
                     all.iter()
-                        .filter(|it| it.claimed_before == Some(true))
+                        .filter(|repetition| repetition.claimed_before == Some(true))
                         .count(),
                 ));
             }

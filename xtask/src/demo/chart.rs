@@ -19,7 +19,10 @@ pub(crate) fn of(findings: &Findings<'_>) -> String {
     ) else {
         return format!("{}: no run counts\n\n", title(findings.benchmark));
     };
-    let longest = findings.ranked.iter().filter_map(|&it| median(time, it));
+    let longest = findings
+        .ranked
+        .iter()
+        .filter_map(|&place| median(time, place));
     let longest = longest.fold(0.0, f64::max);
     let mut text = format!("{}: time, and peak memory\n", title(findings.benchmark));
     for &place in &findings.ranked {
@@ -52,9 +55,10 @@ fn sentence(findings: &Findings<'_>, time: &Analysis, memory: &Analysis) -> Opti
     let comparison = time.comparison(default)?;
     let percent = (comparison.ratio?.value - 1.0) * 100.0;
     let direction = if percent < 0.0 { "less" } else { "more" };
-    let noise = match comparison.verdict.is_claimed() {
-        true => "",
-        false => " (within the noise of this machine)",
+    let noise = if comparison.verdict.is_claimed() {
+        ""
+    } else {
+        " (within the noise of this machine)"
     };
     let speedup = median(time, stock)? / median(time, default)?;
     let mebibytes = |place| Some(median(memory, place)? / (1 << 20) as f64);

@@ -1,54 +1,18 @@
 //! The licences of everything that is in a package: of reheap, of the crates in its programs, and of the allocators.
 
-use super::{Dist, write};
+use super::Dist;
 use anyhow::{Context as _, Result, ensure};
+use cargo_metadata::{
+    CargoOpt, DependencyKind, Metadata, MetadataCommand, Node, Package, PackageId,
+};
 use reheap_allocators::catalogue::CATALOGUE;
-use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::{Path, PathBuf};
+use xtask::files;
 
 /// What goes beside the documentation.
 pub(super) struct Notices {
     third_parties: String,
-}
-
-#[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-    resolve: Resolve,
-}
-
-#[derive(Deserialize)]
-struct Package {
-    id: String,
-    name: String,
-    version: String,
-    license: Option<String>,
-    manifest_path: PathBuf,
-    source: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Resolve {
-    nodes: Vec<Node>,
-}
-
-#[derive(Deserialize)]
-struct Node {
-    id: String,
-    deps: Vec<Dependency>,
-}
-
-#[derive(Deserialize)]
-struct Dependency {
-    pkg: String,
-    dep_kinds: Vec<DependencyKind>,
-}
-
-#[derive(Deserialize)]
-struct DependencyKind {
-    kind: Option<String>,
 }
 
 /// What is in the programs or libraries, and has no licence file in a package of Cargo.
@@ -60,15 +24,27 @@ snmalloc: MIT, Copyright (c) Microsoft Corporation
 The texts of these licences are in LICENSE-MIT and LICENSE-APACHE.
 ";
 
+/// How the names of such files begin.
+const LICENCE_FILES: [&str; 6] = [
+    "LICENSE",
+    "LICENCE",
+    "COPYING",
+    "COPYRIGHT",
+    "NOTICE",
+    "UNLICENSE",
+];
+
 /// Reads the licences from the sources that Cargo has.
 pub(super) fn collect(dist: &Dist<'_>, sources_of_allocators: &Path) -> Result<Notices> {
     let mut text = format!("Licences of what is in this package.\n\n{WITHOUT_FILES}");
-    let of_programs = metadata(dist, &dist.workspace.root)?;
+    let of_programs = metadata(&dist.workspace.root)?;
     let used = used_by(&of_programs, "reheap");
-    for package in of_programs.packages.iter().filter(|p| used.contains(&p.id)) {
-        push(&mut text, package)?;
+    for package in &of_programs.packages {
+        if used.contains(&package.id) {
+            push(&mut text, package)?;
+        }
     }
-    let of_allocators = metadata(dist, sources_of_allocators)?;
+    let of_allocators = metadata(sources_of_allocators)?;
     let recipes = CATALOGUE
         .iter()
         .filter_map(|allocator| allocator.build.as_ref());
@@ -88,50 +64,45 @@ pub(super) fn collect(dist: &Dist<'_>, sources_of_allocators: &Path) -> Result<N
 impl Notices {
     pub(super) fn write(&self, dist: &Dist<'_>, directory: &Path) -> Result<()> {
         for name in ["LICENSE-MIT", "LICENSE-APACHE", "CHANGELOG.md", "README.md"] {
-            let path = dist.workspace.root.join(name);
-            let bytes =
-                fs::read(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
-            write(&directory.join(name), bytes)?;
+            files::copy(&dist.workspace.root.join(name), &directory.join(name))?;
         }
-        write(
-            &directory.join("LICENSES-THIRD-PARTY.txt"),
+        files::write(
+            directory.join("LICENSES-THIRD-PARTY.txt"),
             &self.third_parties,
         )
     }
 }
 
-fn metadata(dist: &Dist<'_>, project: &Path) -> Result<Metadata> {
-    let mut cargo = dist.workspace.cargo();
-    cargo
+fn metadata(project: &Path) -> Result<Metadata> {
+    let flags = ["--locked", "--filter-platform", "x86_64-unknown-linux-musl"];
+    MetadataCommand::new()
         .current_dir(project)
-        .args(["metadata", "--locked", "--format-version", "1"]);
-    cargo.args([
-        "--all-features",
-        "--filter-platform",
-        "x86_64-unknown-linux-musl",
-    ]);
-    let text = super::output_of(&mut cargo)?;
-    serde_json::from_str(&text).context("cannot understand the output of cargo metadata")
+        .features(CargoOpt::AllFeatures)
+        .other_options(flags.map(str::to_owned).to_vec())
+        .exec()
+        .with_context(|| format!("cannot read the packages of `{}`", project.display()))
 }
 
 /// The packages that get into the programs of a package: no tools of builds and tests.
-fn used_by(metadata: &Metadata, name: &str) -> BTreeSet<String> {
-    let nodes: BTreeMap<&str, &Node> = metadata
-        .resolve
-        .nodes
+fn used_by(metadata: &Metadata, name: &str) -> BTreeSet<PackageId> {
+    let nodes = metadata.resolve.iter().flat_map(|resolve| &resolve.nodes);
+    let nodes: BTreeMap<&PackageId, &Node> = nodes.map(|node| (&node.id, node)).collect();
+    let first = metadata
+        .packages
         .iter()
-        .map(|node| (node.id.as_str(), node))
-        .collect();
-    let first = metadata.packages.iter().find(|p| p.name == name);
-    let mut open: Vec<&str> = first.iter().map(|package| package.id.as_str()).collect();
+        .find(|package| package.name == name);
+    let mut open: Vec<&PackageId> = first.iter().map(|package| &package.id).collect();
     let mut used = BTreeSet::new();
     while let Some(id) = open.pop() {
-        if !used.insert(id.to_owned()) {
+        if !used.insert(id.clone()) {
             continue;
         }
         let dependencies = nodes.get(id).into_iter().flat_map(|node| &node.deps);
-        let normal = dependencies.filter(|d| d.dep_kinds.iter().any(|kind| kind.kind.is_none()));
-        open.extend(normal.map(|dependency| dependency.pkg.as_str()));
+        open.extend(dependencies.filter_map(|dependency| {
+            let mut kinds = dependency.dep_kinds.iter();
+            let is_normal = kinds.any(|kind| kind.kind == DependencyKind::Normal);
+            is_normal.then_some(&dependency.pkg)
+        }));
     }
     used
 }
@@ -141,7 +112,11 @@ fn push(text: &mut String, package: &Package) -> Result<bool> {
     if package.source.is_none() {
         return Ok(true);
     }
-    let directory = package.manifest_path.parent().unwrap_or(Path::new("/"));
+    let directory = package
+        .manifest_path
+        .as_std_path()
+        .parent()
+        .unwrap_or(Path::new("/"));
     let mut files = Vec::new();
     find_licences(directory, 4, &mut files)?;
     files.sort();
@@ -154,7 +129,7 @@ fn push(text: &mut String, package: &Package) -> Result<bool> {
     ));
     for file in &files {
         let shown = file.strip_prefix(directory).unwrap_or(file).display();
-        let bytes = fs::read(file).with_context(|| format!("cannot read `{}`", file.display()))?;
+        let bytes = files::read_bytes(file)?;
         text.push_str(&format!(
             "\n-- {shown}\n\n{}\n",
             String::from_utf8_lossy(&bytes).trim_end()
@@ -164,23 +139,10 @@ fn push(text: &mut String, package: &Package) -> Result<bool> {
 }
 
 fn find_licences(directory: &Path, depth: u32, found: &mut Vec<PathBuf>) -> Result<()> {
-    for entry in fs::read_dir(directory)? {
-        let path = entry?.path();
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .to_uppercase();
-        let is_licence = [
-            "LICENSE",
-            "LICENCE",
-            "COPYING",
-            "COPYRIGHT",
-            "NOTICE",
-            "UNLICENSE",
-        ]
-        .iter()
-        .any(|word| name.starts_with(word));
+    for path in files::entries(directory)? {
+        let name = path.file_name().unwrap_or_default();
+        let name = name.to_string_lossy().to_uppercase();
+        let is_licence = LICENCE_FILES.iter().any(|word| name.starts_with(word));
         if path.is_file() && is_licence {
             found.push(path);
         } else if path.is_dir() && depth > 0 {

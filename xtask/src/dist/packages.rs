@@ -1,10 +1,12 @@
 //! The tree as an archive, as packages of Linux distributions, and as a wheel for Python.
 
-use super::{Dist, empty, output_of, tree, write};
-use anyhow::{Context as _, Result, bail, ensure};
+use super::{Dist, tree};
+use anyhow::{Result, bail, ensure};
 use reheap_allocators::target::Architecture;
 use std::fs;
 use std::path::Path;
+use xtask::command::stdout_of;
+use xtask::files;
 
 /// What nfpm makes of one description.
 const SYSTEM_PACKAGES: [&str; 3] = ["deb", "rpm", "apk"];
@@ -51,7 +53,7 @@ pub(super) fn system_packages(
         other => bail!("there are no packages for {other}: reheap does not run on it"),
     };
     let preremove = dist.scratch.join("preremove.sh");
-    write(&preremove, PREREMOVE)?;
+    files::write(&preremove, PREREMOVE)?;
     tree::set_attributes(&preremove, dist.time()?)?; // an .apk keeps its time
     let description = DESCRIPTION
         .replace("@PREREMOVE@", &preremove.display().to_string())
@@ -59,7 +61,7 @@ pub(super) fn system_packages(
         .replace("@VERSION@", &dist.version)
         .replace("@TREE@", &tree.display().to_string());
     let path = dist.scratch.join(format!("nfpm-{architecture}.yaml"));
-    write(&path, description)?;
+    files::write(&path, description)?;
     for packager in SYSTEM_PACKAGES {
         let mut nfpm = dist.command("nfpm");
         nfpm.args(["package", "--packager", packager, "--config"])
@@ -76,23 +78,19 @@ pub(super) fn system_packages(
 pub(super) fn wheel(dist: &Dist<'_>, architecture: Architecture, tree: &Path) -> Result<()> {
     let version = &dist.version;
     let contents = dist.scratch.join("wheel").join(architecture.name());
-    empty(&contents)?;
+    files::make_empty(&contents)?;
     let data = contents.join(format!("reheap-{version}.data"));
     fs::create_dir_all(&data)?;
     for (from, to) in [("bin", "scripts"), ("share", "data/share")] {
         let place = data.join(to);
         fs::create_dir_all(place.parent().unwrap_or(&data))?;
         let mut copy = dist.command("cp");
-        output_of(
-            copy.args(["-r", "--preserve=mode"])
-                .arg(tree.join(from))
-                .arg(&place),
-        )
-        .with_context(|| format!("cannot copy `{}`", place.display()))?;
+        copy.args(["-r", "--preserve=mode"]).arg(tree.join(from));
+        stdout_of(copy.arg(&place))?;
     }
     let information = contents.join(format!("reheap-{version}.dist-info"));
-    write(
-        &information.join("METADATA"),
+    files::write(
+        information.join("METADATA"),
         format!(
             "Metadata-Version: 2.1\nName: reheap\nVersion: {version}\nSummary: {}\nLicense: {}\nRequires-Python: >=3.7\n",
             "Gives any Linux program a better memory allocator", "MIT OR Apache-2.0"
@@ -101,8 +99,8 @@ pub(super) fn wheel(dist: &Dist<'_>, architecture: Architecture, tree: &Path) ->
     let tags = ["manylinux2014", "musllinux_1_1"]
         .map(|system| format!("Tag: py3-none-{system}_{architecture}\n"))
         .concat();
-    write(
-        &information.join("WHEEL"),
+    files::write(
+        information.join("WHEEL"),
         format!("Wheel-Version: 1.0\nGenerator: reheap\nRoot-Is-Purelib: false\n{tags}"),
     )?;
     tree::set_attributes(&contents, dist.time()?)?;

@@ -1,6 +1,6 @@
 //! The allocators, built once for every machine: by Zig, for the oldest glibc and musl that are in use.
 
-use super::{Dist, Extent, empty};
+use super::{Dist, Extent};
 use anyhow::{Context as _, Result};
 use reheap_allocators::cache::Cache;
 use reheap_allocators::compiler::{self, Language, Search};
@@ -12,6 +12,7 @@ use reheap_allocators::target::{Architecture, Libc, Target};
 use reheap_allocators::upstream::Toolchain;
 use std::fs;
 use std::path::{Path, PathBuf};
+use xtask::files;
 
 /// Those that the hooks are written for.
 const HOOKS_ARE_FOR: &[Architecture] = &[Architecture::X86_64, Architecture::Aarch64];
@@ -23,7 +24,7 @@ pub(super) fn make(dist: &Dist<'_>, architectures: &[Architecture]) -> Result<Pa
     let cache = Cache::at(dist.kept.join("cache"));
     for &architecture in architectures {
         let directory = all.join(architecture.name());
-        empty(&directory)?;
+        files::make_empty(&directory)?;
         let mut produced = Produced::default();
         for libc in [Libc::Glibc, Libc::Musl] {
             let target = Target::new(architecture, libc);
@@ -71,7 +72,7 @@ fn make_for(
     let mut files = Vec::new();
     for file in produced.files {
         let path = directory.join(&file.path);
-        let bytes = fs::read(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
+        let bytes = files::read_bytes(&path)?;
         match runs_everywhere(&bytes, &file, target) {
             Ok(()) => files.push(file),
             Err(reason) => {

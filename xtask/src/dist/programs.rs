@@ -1,11 +1,12 @@
 //! `reheap` and `cargo-reheap` as static executables, which reheap itself builds, with the allocators that it ships.
 
-use super::{Dist, output_of};
+use super::Dist;
 use anyhow::{Context as _, Result, ensure};
 use reheap_allocators::target::{Architecture, Target};
 use serde_json::Value;
 use std::env;
 use std::path::{Path, PathBuf};
+use xtask::command::stdout_of;
 
 /// The names of the programs.
 pub(super) const PROGRAMS: [&str; 2] = ["reheap", "cargo-reheap"];
@@ -28,16 +29,8 @@ pub(super) fn build(
     let mut command = dist.command(dist.workspace.target.join("debug/cargo-reheap"));
     command
         .current_dir(&dist.workspace.root)
-        .args([
-            "reheap",
-            "build",
-            "--release",
-            "--locked",
-            "--package",
-            "reheap",
-            "--bins",
-        ])
-        .args(["--target", target.triple()])
+        .args("reheap build --release --locked --package reheap --bins --target".split(' '))
+        .arg(target.triple())
         .env("CARGO_TARGET_DIR", &build)
         .env("CARGO_INCREMENTAL", "0")
         .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")
@@ -83,7 +76,7 @@ pub(super) fn cargo_home() -> Result<PathBuf> {
 /// them itself, whatever the optimiser made of them.
 fn check(dist: &Dist<'_>, program: &Path) -> Result<()> {
     let mut reheap = dist.command(dist.workspace.target.join("debug/reheap"));
-    let verdict = output_of(reheap.args(["inspect", "--json"]).arg(program))?;
+    let verdict = stdout_of(reheap.args(["inspect", "--json"]).arg(program))?;
     let verdict: Value = serde_json::from_str(&verdict)?;
     let found = verdict[0]["allocators"].as_array().into_iter().flatten();
     let names: Vec<&str> = found.filter_map(|found| found["name"].as_str()).collect();

@@ -3,23 +3,24 @@
 //! That tool knows crates. The allocators come from `-sys` crates that the programs do not depend on, so they are added:
 //! each crate with the allocators in it, whose versions are what security notices name.
 
-use super::{Dist, empty, write};
+use super::Dist;
 use anyhow::{Context as _, Result, ensure};
 use reheap_allocators::catalogue::CATALOGUE;
 use serde_json::{Value, json};
-use std::fs;
 use std::path::Path;
+use xtask::command::stdout_of;
+use xtask::files;
 
 /// The text of the bill, the same for all processors.
 pub(super) fn make(dist: &Dist<'_>, sources_of_allocators: &Path) -> Result<String> {
     // The tool writes a file beside each manifest of a workspace, so it gets a copy.
     let copy = dist.scratch.join("sbom");
-    empty(&copy)?;
+    files::make_empty(&copy)?;
     let mut git = dist.command("git");
     git.current_dir(&dist.workspace.root)
         .args(["checkout-index", "--all", "--prefix"])
         .arg(format!("{}/", copy.display()));
-    super::output_of(&mut git)?;
+    stdout_of(&mut git)?;
     let mut bill = bill_of(dist, &copy.join("crates/reheap"), &copy)?;
     let of_allocators = bill_of(dist, sources_of_allocators, sources_of_allocators)?;
     let components = bill["components"]
@@ -38,11 +39,9 @@ fn bill_of(dist: &Dist<'_>, package: &Path, root: &Path) -> Result<Value> {
         .args(["--spec-version", "1.5", "--all-features", "--no-build-deps"])
         .args(["--target", "x86_64-unknown-linux-musl"])
         .args(["--override-filename", "bill"]);
-    super::output_of(&mut cyclonedx)?;
+    stdout_of(&mut cyclonedx)?;
     let path = package.join("bill.json");
-    let text = fs::read_to_string(&path)
-        .with_context(|| format!("cannot read `{}`", path.display()))?
-        .replace(&root.display().to_string(), "");
+    let text = files::read(&path)?.replace(&root.display().to_string(), "");
     serde_json::from_str(&text).with_context(|| format!("cannot understand `{}`", path.display()))
 }
 
@@ -55,9 +54,10 @@ fn allocators(bill: &Value) -> Result<Vec<Value>> {
             continue;
         };
         let name = recipe.package.name;
-        let component = components.iter_mut().find(|it| it["name"] == name);
-        let component =
-            component.with_context(|| format!("`{name}` is not in the bill of materials"))?;
+        let component = components
+            .iter_mut()
+            .find(|component| component["name"] == name)
+            .with_context(|| format!("`{name}` is not in the bill of materials"))?;
         if component["components"].is_null() {
             component["components"] = json!([]);
         }
@@ -70,12 +70,12 @@ fn allocators(bill: &Value) -> Result<Vec<Value>> {
             "licenses": [{ "expression": allocator.licence }],
         }));
     }
-    components.retain(|it| it["components"].is_array());
+    components.retain(|component| component["components"].is_array());
     ensure!(!components.is_empty(), "the bill names no allocator");
     Ok(components)
 }
 
 /// Puts the bill where a package has it.
 pub(super) fn write_to(bill: &str, directory: &Path, version: &str) -> Result<()> {
-    write(&directory.join(format!("reheap-{version}.cdx.json")), bill)
+    files::write(directory.join(format!("reheap-{version}.cdx.json")), bill)
 }

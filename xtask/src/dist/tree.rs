@@ -2,7 +2,7 @@
 
 use super::notices::Notices;
 use super::programs::{PROGRAMS, cargo_home};
-use super::{Dist, empty, output_of, sbom, write};
+use super::{Dist, sbom};
 use anyhow::{Context as _, Result, ensure};
 use reheap_allocators::target::Architecture;
 use std::fs;
@@ -10,6 +10,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
+use xtask::command::stdout_of;
+use xtask::files;
 
 /// What is the same for all processors.
 pub(super) struct Documents {
@@ -27,9 +29,9 @@ pub(super) fn make(
     documents: &Documents,
 ) -> Result<PathBuf> {
     let tree = dist.scratch.join("tree").join(architecture.name());
-    empty(&tree)?;
+    files::make_empty(&tree)?;
     for name in PROGRAMS {
-        copy(&programs.join(name), &tree.join("bin").join(name))?;
+        files::copy(&programs.join(name), &tree.join("bin").join(name))?;
     }
     copy_directory(
         &prebuilt.join(architecture.name()),
@@ -64,29 +66,20 @@ fn write_generated(dist: &Dist<'_>, tree: &Path) -> Result<()> {
         ];
         for (what, path) in files {
             let mut reheap = dist.command(dist.workspace.target.join("debug/reheap"));
-            let text = output_of(reheap.args(["generate", what, "--of", program]))?;
-            write(&tree.join(path), text)?;
+            let text = stdout_of(reheap.args(["generate", what, "--of", program]))?;
+            files::write(tree.join(path), text)?;
         }
     }
     Ok(())
 }
 
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    let bytes = fs::read(from).with_context(|| format!("cannot read `{}`", from.display()))?;
-    write(to, bytes)?;
-    let permissions = from.metadata()?.permissions();
-    fs::set_permissions(to, permissions)
-        .with_context(|| format!("cannot change `{}`", to.display()))
-}
-
 fn copy_directory(from: &Path, to: &Path) -> Result<()> {
-    for entry in fs::read_dir(from).with_context(|| format!("cannot read `{}`", from.display()))? {
-        let path = entry?.path();
+    for path in files::entries(from)? {
         let place = to.join(path.file_name().unwrap_or_default());
         if path.is_dir() {
             copy_directory(&path, &place)?;
         } else {
-            copy(&path, &place)?;
+            files::copy(&path, &place)?;
         }
     }
     Ok(())
@@ -103,7 +96,7 @@ pub(crate) fn require_prebuilt(architecture: Architecture, tree: &Path) -> Resul
         emulated
     };
     // Without variables there is no other place for allocators than the tree.
-    let text = output_of(reheap.env_clear().args(["list", "--json"]))?;
+    let text = stdout_of(reheap.env_clear().args(["list", "--json"]))?;
     let rows: Vec<serde_json::Value> = serde_json::from_str(&text)?;
     let mut found = 0;
     for row in rows {
@@ -132,12 +125,12 @@ fn paths_of_this_machine(dist: &Dist<'_>) -> Result<Vec<String>> {
 /// With such a path in a file, another machine would make another file.
 fn refuse_paths(path: &Path, refused: &[String]) -> Result<()> {
     if path.is_dir() {
-        for entry in fs::read_dir(path)? {
-            refuse_paths(&entry?.path(), refused)?;
+        for entry in files::entries(path)? {
+            refuse_paths(&entry, refused)?;
         }
         return Ok(());
     }
-    let bytes = fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+    let bytes = files::read_bytes(path)?;
     for text in refused {
         let mut windows = bytes.windows(text.len());
         let contains = windows.any(|window| window == text.as_bytes());
@@ -154,8 +147,8 @@ pub(super) fn set_attributes(path: &Path, time: SystemTime) -> Result<()> {
     let mode = if is_for_all { 0o755 } else { 0o644 };
     fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
     if metadata.is_dir() {
-        for entry in fs::read_dir(path)? {
-            set_attributes(&entry?.path(), time)?;
+        for entry in files::entries(path)? {
+            set_attributes(&entry, time)?;
         }
     }
     let file = fs::File::open(path)?;

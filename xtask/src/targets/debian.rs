@@ -1,9 +1,10 @@
 //! Debian's packages for AArch64, unpacked in a directory: nothing of this system changes, and apt gets lists of its own.
 
-use anyhow::{Context as _, Result, bail};
-use std::fs;
+use anyhow::{Context as _, Result};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
+use xtask::command::stdout_of;
+use xtask::files;
 
 /// Depends on the newest kernel, which has its number in its name.
 const KERNEL: &str = "linux-image-cloud-arm64";
@@ -22,19 +23,17 @@ impl Debian {
             return Ok(debian);
         }
         let lists = debian.directory.join("lists/partial");
-        fs::create_dir_all(&lists).with_context(|| format!("cannot make `{}`", lists.display()))?;
-        finish(debian.apt("apt-get").args(["--quiet", "update"]))?;
-        let shown = finish(debian.apt("apt-cache").args(["show", KERNEL]))?;
+        files::make_directory(&lists)?;
+        stdout_of(debian.apt("apt-get").args(["--quiet", "update"]))?;
+        let shown = stdout_of(debian.apt("apt-cache").args(["show", KERNEL]))?;
         let kernel = dependency(&shown)
             .with_context(|| format!("cannot get a kernel: apt knows no `{KERNEL}` for arm64"))?;
         let download = ["--quiet", "download", kernel];
-        finish(debian.apt("apt-get").args(download).args(MUSL))?;
-        let cannot = || format!("cannot read `{}`", debian.directory.display());
-        for file in fs::read_dir(&debian.directory).with_context(cannot)? {
-            let file = file.with_context(cannot)?.path();
+        stdout_of(debian.apt("apt-get").args(download).args(MUSL))?;
+        for file in files::entries(&debian.directory)? {
             if file.extension().is_some_and(|end| end == "deb") {
                 let mut unpack = Command::new("dpkg-deb");
-                finish(unpack.arg("-x").arg(file).arg(&debian.directory))?;
+                stdout_of(unpack.arg("-x").arg(file).arg(&debian.directory))?;
             }
         }
         Ok(debian)
@@ -59,14 +58,12 @@ impl Debian {
     /// The kernel's file.
     pub(super) fn kernel(&self) -> Result<PathBuf> {
         let boot = self.directory.join("boot");
-        let cannot = || format!("cannot read `{}`", boot.display());
-        for file in fs::read_dir(&boot).with_context(cannot)? {
-            let file = file.with_context(cannot)?;
-            if file.file_name().to_string_lossy().starts_with("vmlinuz") {
-                return Ok(file.path());
-            }
-        }
-        bail!("there is no kernel in `{}`", boot.display())
+        let is_kernel = |file: &PathBuf| {
+            let name = file.file_name().unwrap_or_default();
+            name.to_string_lossy().starts_with("vmlinuz")
+        };
+        let kernel = files::entries(&boot)?.into_iter().find(is_kernel);
+        kernel.with_context(|| format!("there is no kernel in `{}`", boot.display()))
     }
 
     /// musl's library, which is its dynamic linker as well.
@@ -103,16 +100,4 @@ fn dependency(shown: &str) -> Option<&str> {
         .lines()
         .find_map(|line| line.strip_prefix("Depends: "))?;
     line.split([' ', ',']).next()
-}
-
-fn finish(command: &mut Command) -> Result<String> {
-    let shown = xtask::progress::shown(command);
-    let output = command
-        .stderr(Stdio::inherit())
-        .output()
-        .with_context(|| format!("cannot start {shown}"))?;
-    if !output.status.success() {
-        bail!("{shown} failed ({})", output.status);
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

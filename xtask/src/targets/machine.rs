@@ -4,9 +4,9 @@
 use super::GCC;
 use super::debian::Debian;
 use anyhow::{Context as _, Result, ensure};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use xtask::files;
 use xtask::workspace::Workspace;
 
 /// Where a dynamic program's libc is here, and in the machine.
@@ -18,6 +18,8 @@ const GLIBC: [&str; 4] = [
     "libpthread.so.0",
     "libdl.so.2",
 ];
+const QEMU: &str =
+    "-machine virt -cpu max,pauth-impdef=on -smp 2 -m 2048 -nographic -no-reboot -nic none";
 /// Far longer than it takes.
 const SECONDS_MAX: &str = "1800";
 
@@ -60,7 +62,7 @@ impl Machine {
     }
 
     fn add_file(&mut self, file: &Path, name: &str) -> Result<()> {
-        let bytes = fs::read(file).with_context(|| format!("cannot read `{}`", file.display()))?;
+        let bytes = files::read_bytes(file)?;
         self.archive.file(name, &bytes);
         Ok(())
     }
@@ -79,9 +81,7 @@ impl Machine {
     /// A copy of a directory, with all that is in it.
     pub(crate) fn add_directory(&mut self, directory: &Path, name: &str) -> Result<()> {
         self.make_directory(Path::new(name));
-        let cannot = || format!("cannot read `{}`", directory.display());
-        for entry in fs::read_dir(directory).with_context(cannot)? {
-            let path = entry.with_context(cannot)?.path();
+        for path in files::entries(directory)? {
             let last = path.file_name().unwrap_or_default().to_string_lossy();
             let name = format!("{name}/{last}");
             if path.is_dir() {
@@ -118,19 +118,10 @@ impl Machine {
         let commands = self.commands.join("\n") + "\n";
         self.archive.file("commands", commands.as_bytes());
         let file_system = self.directory.join("file-system");
-        fs::write(&file_system, self.archive.finish())
-            .with_context(|| format!("cannot write `{}`", file_system.display()))?;
+        files::write(&file_system, self.archive.finish())?;
         let output = Command::new("timeout")
             .args([SECONDS_MAX, "qemu-system-aarch64"])
-            .args([
-                "-machine",
-                "virt",
-                "-cpu",
-                "max,pauth-impdef=on",
-                "-smp",
-                "2",
-            ])
-            .args(["-m", "2048", "-nographic", "-no-reboot", "-nic", "none"])
+            .args(QEMU.split(' '))
             .arg("-kernel")
             .arg(&self.kernel)
             .arg("-initrd")
@@ -175,22 +166,10 @@ impl Archive {
 
     fn entry(&mut self, name: &str, mode: u32, bytes: &[u8]) {
         self.entries += 1;
-        let name_bytes = name.len() as u32 + 1;
-        let fields = [
-            self.entries,
-            mode,
-            0, // user
-            0, // group
-            1, // links
-            0, // time
-            bytes.len() as u32,
-            0,
-            0,
-            0,
-            0, // devices
-            name_bytes,
-            0, // check sum
-        ];
+        let (number, size) = (self.entries, bytes.len() as u32);
+        let name_size = name.len() as u32 + 1;
+        // Between them: user, group, links, time; four numbers of devices; at the end a check sum.
+        let fields = [number, mode, 0, 0, 1, 0, size, 0, 0, 0, 0, name_size, 0];
         self.bytes.extend(b"070701");
         for field in fields {
             self.bytes.extend(format!("{field:08x}").bytes());

@@ -10,7 +10,7 @@ fn main() {
         assert!(map.values().flatten().all(|byte| *byte == number));
         map.len()
     };
-    let threads: Vec<_> = (1..5).map(|it| std::thread::spawn(move || fill(it))).collect();
-    let entries: usize = threads.into_iter().map(|it| it.join().expect("it ends")).sum();
+    let threads: Vec<_> = (1..5).map(|number| std::thread::spawn(move || fill(number))).collect();
+    let entries: usize = threads.into_iter().map(|thread| thread.join().expect("it ends")).sum();
     println!("{entries} entries");
 }

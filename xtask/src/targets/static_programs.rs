@@ -2,13 +2,14 @@
 //!
 //! `make test` does it for one target and the default allocator.
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use reheap_allocators::catalogue::{Allocator, CATALOGUE};
 use reheap_allocators::target::{Architecture, Libc, Target};
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use xtask::progress::{Progress, shown};
+use std::process::Command;
+use xtask::command::stdout_of;
+use xtask::files;
+use xtask::progress::Progress;
 use xtask::workspace::Workspace;
 
 const MANIFEST: &str =
@@ -40,11 +41,10 @@ pub(super) fn test(workspace: &Workspace, progress: &Progress) -> Result<()> {
             .args(["build", "--locked", "--package", "reheap"]),
     )?;
     let project = workspace.target.join("static-program");
-    fs::create_dir_all(project.join("src"))
-        .with_context(|| format!("cannot make `{}`", project.display()))?;
+    files::make_directory(project.join("src"))?;
     for (name, text) in [("Cargo.toml", MANIFEST), ("src/main.rs", PROGRAM)] {
         let path = project.join(name);
-        fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display()))?;
+        files::write(&path, text)?;
     }
     let (mut untested, mut not_run) = (Vec::new(), Vec::new());
     for architecture in Architecture::ALL {
@@ -90,10 +90,9 @@ pub(super) fn test(workspace: &Workspace, progress: &Progress) -> Result<()> {
 
 fn require_rust_for(target: &Target) -> Result<()> {
     let asked = ["--print", "target-libdir", "--target", target.triple()];
-    let directory = output(Command::new("rustc").args(asked))?;
-    let directory = String::from_utf8_lossy(&directory.stdout).into_owned();
+    let directory = stdout_of(Command::new("rustc").args(asked))?;
     if !Path::new(directory.trim()).is_dir() {
-        output(Command::new("rustup").args(["target", "add", target.triple()]))?;
+        stdout_of(Command::new("rustup").args(["target", "add", target.triple()]))?;
     }
     Ok(())
 }
@@ -101,8 +100,7 @@ fn require_rust_for(target: &Target) -> Result<()> {
 /// Whether the emulator has what Rust's library for the processor uses.
 fn can_run(architecture: Architecture, emulator: &str) -> Result<bool> {
     const FIRST_WITH_LSX: (u32, u32) = (8, 1);
-    let printed = output(Command::new(emulator).arg("--version"))?;
-    let printed = String::from_utf8_lossy(&printed.stdout).into_owned();
+    let printed = stdout_of(Command::new(emulator).arg("--version"))?;
     let version = printed.split_once("version ").map(|(_, version)| version);
     let mut numbers = version.into_iter().flat_map(|version| version.split('.'));
     let mut number = || numbers.next().and_then(|number| number.parse().ok());
@@ -124,7 +122,7 @@ struct Trial<'a> {
 impl Trial<'_> {
     fn of(&self, row: &Allocator) -> Result<()> {
         let (allocator, triple) = (row.name, self.target.triple());
-        output(
+        stdout_of(
             Command::new(self.programs.join("cargo-reheap"))
                 .args(["reheap", "build", "--target", triple, "-a", allocator])
                 .current_dir(self.project),
@@ -135,8 +133,8 @@ impl Trial<'_> {
             .join(triple)
             .join("debug/program");
         let mut inspect = Command::new(self.programs.join("reheap"));
-        let inspected = output(inspect.args(["inspect", "--json"]).arg(&program))?;
-        let found: serde_json::Value = serde_json::from_slice(&inspected.stdout)
+        let inspected = stdout_of(inspect.args(["inspect", "--json"]).arg(&program))?;
+        let found: serde_json::Value = serde_json::from_str(&inspected)
             .context("cannot read what `reheap inspect --json` printed")?;
         let text = found.to_string();
         let expected = match allocator {
@@ -153,21 +151,8 @@ impl Trial<'_> {
         let Some(emulator) = self.emulator.filter(|_| is_32_bit || is_small) else {
             return Ok(());
         };
-        let printed = output(Command::new(emulator).arg(&program))?;
-        let printed = String::from_utf8_lossy(&printed.stdout).into_owned();
+        let printed = stdout_of(Command::new(emulator).arg(&program))?;
         ensure!(printed == PRINTED, "the program printed `{printed}`");
         Ok(())
     }
-}
-
-/// What a command printed, which must succeed.
-fn output(command: &mut Command) -> Result<Output> {
-    let output = command
-        .output()
-        .with_context(|| format!("cannot start {}", shown(command)))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        bail!("{} failed ({}):\n{said}", shown(command), output.status);
-    }
-    Ok(output)
 }

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use xtask::files;
 
 const PROGRAM: &str = r#"
 fn main() {
@@ -65,9 +66,7 @@ fn holds(job: &Job<'_>) -> Result<()> {
         .join(target)
         .join("release/app");
     let reheap = job.directory.join("temporary/reheap/bin/reheap");
-    outcome::of(Command::new(reheap).arg("inspect").arg(program))?
-        .succeeded()?
-        .said("mimalloc")?;
+    outcome::succeed(Command::new(reheap).arg("inspect").arg(program))?.said("mimalloc")?;
     let results = job.check_summary("musl+mimalloc")?;
     job.test
         .saw("installed, built and compared; the condition holds, and the table is in the summary");
@@ -117,7 +116,7 @@ impl Job<'_> {
     /// What a step wrote for the runner.
     fn file(&self, name: &str) -> Result<String> {
         let path = self.directory.join(name);
-        fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))
+        files::read(&path)
     }
 
     /// The results' file, if the summary has a table with this variant.
@@ -246,6 +245,6 @@ fn write_project(directory: &Path) -> Result<()> {
     let project = directory.join("project");
     let manifest =
         "[package]\nname = \"app\"\nversion = \"1.0.0\"\nedition = \"2021\"\n[workspace]\n";
-    super::write(&project.join("Cargo.toml"), manifest)?;
-    super::write(&project.join("src/main.rs"), PROGRAM)
+    files::write(project.join("Cargo.toml"), manifest)?;
+    files::write(project.join("src/main.rs"), PROGRAM)
 }

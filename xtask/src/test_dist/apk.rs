@@ -10,10 +10,10 @@ use super::root::Root;
 use super::{Kind, TestDist, this_architecture};
 use anyhow::{Context as _, Result, ensure};
 use reheap_allocators::target::Architecture;
-use sha2::{Digest as _, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use xtask::files;
 
 /// Writes each member of a gzip file into a file of its own, still compressed. A member ends where the decoder says.
 const SPLIT: &str = "
@@ -45,8 +45,7 @@ pub(super) fn check(test: &TestDist<'_>) -> Result<()> {
     installed::enable(&root)?;
     // What `apk` starts, with the version that goes.
     root.add(&parts.join("description/.pre-deinstall"), "tmp/goes")?;
-    root.run(&["sh", "/tmp/goes", env!("CARGO_PKG_VERSION")])?
-        .succeeded()?
+    root.succeed(&["sh", "/tmp/goes", env!("CARGO_PKG_VERSION")])?
         .said("disabled mimalloc")?;
     let used = root.files()?;
     ensure!(
@@ -63,7 +62,7 @@ pub(super) fn split(test: &TestDist<'_>, file: &Path) -> Result<PathBuf> {
     let parts = test.new_directory("apk-")?;
     let mut split = Command::new("python3");
     split.args(["-c", SPLIT]).arg(file).arg(&parts);
-    let number = outcome::of(&mut split)?.succeeded()?.stdout;
+    let number = outcome::succeed(&mut split)?.stdout;
     // With a signature there would be three.
     ensure!(number.trim() == "2", "the package has {number} parts");
     Ok(parts)
@@ -87,8 +86,7 @@ pub(super) fn check_description(parts: &Path, architecture: Architecture) -> Res
         value("arch")? == architecture.name(),
         "another processor: {text}"
     );
-    let digest = Sha256::digest(fs::read(parts.join("1"))?);
-    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest = files::sha256(&files::read_bytes(parts.join("1"))?);
     ensure!(
         value("datahash")? == digest,
         "the contents have the digest {digest}: {text}"
@@ -102,6 +100,6 @@ fn unpack(archive: &Path, directory: &Path) -> Result<()> {
         .arg(archive)
         .arg("--directory")
         .arg(directory);
-    outcome::of(&mut tar)?.succeeded()?;
+    outcome::succeed(&mut tar)?;
     Ok(())
 }

@@ -8,16 +8,8 @@ use std::process::Command;
 use tempfile::TempDir;
 
 /// crun refuses machines with both versions of cgroups; without limits of its own, runc asks for more than is allowed.
-const RUN: [&str; 8] = [
-    "--runtime",
-    "runc",
-    "run",
-    "--rm",
-    "--network=none",
-    "--pull=never",
-    "--ulimit=nofile=1024:1024",
-    "--ulimit=nproc=1000:1000",
-];
+const RUN: &str = "--runtime runc run --rm --network=none --pull=never --ulimit=nofile=1024:1024 \
+    --ulimit=nproc=1000:1000";
 
 /// Where images are kept.
 pub(super) struct Storage {
@@ -49,7 +41,7 @@ impl Storage {
     pub(super) fn import(&self, archive: &Path, image: &str) -> Result<()> {
         let mut podman = self.command("podman");
         podman.args(["import", "--quiet"]).arg(archive).arg(image);
-        outcome::of(&mut podman)?.succeeded()?;
+        outcome::succeed(&mut podman)?;
         Ok(())
     }
 
@@ -67,13 +59,13 @@ impl Storage {
             .arg(dockerfile)
             .args(["--build-arg", &format!("BASE={base}"), "--tag", image])
             .arg(context);
-        outcome::of(&mut buildah)?.succeeded()?;
+        outcome::succeed(&mut buildah)?;
         Ok(())
     }
 
     pub(super) fn run(&self, image: &str, words: &[&str]) -> Result<Outcome> {
         let mut podman = self.command("podman");
-        podman.args(RUN).arg(image).args(words);
+        podman.args(RUN.split(' ')).arg(image).args(words);
         outcome::of(&mut podman)
     }
 }

@@ -27,24 +27,21 @@ fn check_in(test: &TestDist<'_>, root: &Root) -> Result<()> {
         installed::check_unchanged(test, root, &before, what)?;
     }
     root.add(&test.file(Kind::Deb)?, "tmp/reheap.deb")?;
-    root.run(&["dpkg", "-i", "/tmp/reheap.deb"])?.succeeded()?;
-    root.run(&["dpkg", "--verify", "reheap"])?
-        .succeeded()?
+    root.succeed(&["dpkg", "-i", "/tmp/reheap.deb"])?;
+    root.succeed(&["dpkg", "--verify", "reheap"])?
         .did_not_say("reheap")?;
     installed::check(test, root, Libc::Glibc)?;
     installed::check_enable(test, root, Libc::Glibc)?;
     installed::check_documentation(test, root, "usr")?;
     // Bash finds the completions by the name of the program.
     let completions = "source /usr/share/bash-completion/completions/reheap && complete -p reheap";
-    root.run(&["bash", "-c", completions])?
-        .succeeded()?
+    root.succeed(&["bash", "-c", completions])?
         .said("_reheap")?;
     installed::enable(root)?;
-    root.run(&["dpkg", "-i", "/tmp/reheap.deb"])?.succeeded()?;
+    root.succeed(&["dpkg", "-i", "/tmp/reheap.deb"])?;
     installed::check_enabled(root)?;
     test.saw("an upgrade keeps what is enabled");
-    root.run(&["dpkg", "-r", "reheap"])?
-        .succeeded()?
+    root.succeed(&["dpkg", "-r", "reheap"])?
         .said("disabled mimalloc")?;
     root.run(&["dpkg", "-s", "reheap"])?.failed()?;
     installed::check_unchanged(test, root, &before, "dpkg -r")

@@ -12,6 +12,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
+use xtask::files;
 
 /// In MiB: too small for the archive, for what is in it, and for both.
 const DISKS: [u32; 3] = [4, 14, 30];
@@ -20,11 +21,11 @@ pub(super) fn check(test: &TestDist<'_>) -> Result<()> {
     not_packed(test)?;
     let whole = Server::start(test, Archives::Whole)?;
     let prefix = test.new_directory("earlier-")?;
-    outcome::of(&mut install(test, &whole, &prefix))?.succeeded()?;
+    outcome::succeed(&mut install(test, &whole, &prefix))?;
     let before = tree(&prefix)?;
     let unchanged = |what: &str| {
         ensure!(tree(&prefix)? == before, "{what} changed what was there");
-        outcome::of(Command::new(prefix.join("bin/reheap")).arg("list"))?.succeeded()?;
+        outcome::succeed(Command::new(prefix.join("bin/reheap")).arg("list"))?;
         test.saw(&format!("{what}: nothing changed"));
         Ok(())
     };
@@ -59,7 +60,7 @@ fn not_packed(test: &TestDist<'_>) -> Result<()> {
         .flatten()
         .find(|file| file["allocator"] == "jemalloc");
     preload.context("there is no jemalloc")?["key"] = "another".into();
-    super::write(&path, manifest.to_string())?;
+    files::write(&path, manifest.to_string())?;
     is_refused(architecture, &tree, "does not find \"jemalloc\"")?;
     fs::remove_file(&path)?;
     is_refused(architecture, &tree, "does not find")?;
@@ -93,7 +94,7 @@ fn tree(directory: &Path) -> Result<String> {
     let mut find = Command::new("find");
     find.args([".", "-type", "f", "-exec", "sha256sum", "{}", "+"])
         .current_dir(directory);
-    let listed = outcome::of(&mut find)?.succeeded()?.stdout;
+    let listed = outcome::succeed(&mut find)?.stdout;
     let mut lines: Vec<&str> = listed.lines().collect();
     lines.sort_unstable();
     Ok(lines.join("\n"))
@@ -102,7 +103,7 @@ fn tree(directory: &Path) -> Result<String> {
 fn path_with_other_uname(test: &TestDist<'_>) -> Result<String> {
     let directory = test.new_directory("uname-")?;
     let program = directory.join("uname");
-    super::write(
+    files::write(
         &program,
         "#!/bin/sh\n[ \"$1\" = -s ] && echo Linux || echo riscv64\n",
     )?;
@@ -117,13 +118,8 @@ fn as_nobody(test: &TestDist<'_>, server: &Server, prefix: &Path) -> Result<()> 
     let script = fs::read_to_string(test.source("install.sh"))?;
     let mut command = Command::new("setpriv");
     command
-        .args([
-            "--reuid=65534",
-            "--regid=65534",
-            "--clear-groups",
-            "sh",
-            "-c",
-        ])
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .args(["sh", "-c"])
         .args([&script, "install.sh", "--from", &server.address, "--prefix"])
         .arg(prefix)
         .current_dir("/");
@@ -144,9 +140,7 @@ fn on_small_disk(test: &TestDist<'_>, server: &Server, mebibytes: u32) -> Result
         .arg(test.source("install.sh"))
         .args(["--from", &server.address, "--prefix"])
         .arg(&place);
-    let left = outcome::of(&mut command)?
-        .succeeded()?
-        .said("install.sh: ")?;
+    let left = outcome::succeed(&mut command)?.said("install.sh: ")?;
     ensure!(
         left.stdout.is_empty(),
         "a disk of {mebibytes} MiB has: {}",

@@ -15,6 +15,7 @@ use reheap_allocators::target::Architecture;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use xtask::files;
 
 /// Where glibc for AArch64 is here.
 const GLIBC: &str = "/usr/aarch64-linux-gnu";
@@ -36,7 +37,7 @@ pub(super) fn check(test: &TestDist<'_>) -> Result<()> {
         .arg(archive)
         .arg("--directory")
         .arg(&tree);
-    outcome::of(&mut tar)?.succeeded()?;
+    outcome::succeed(&mut tar)?;
     dist::require_prebuilt(architecture, &tree)?;
     test.saw("its programs find every allocator");
     // Debian has a libc and a kernel for it here.
@@ -55,7 +56,7 @@ fn check_descriptions(test: &TestDist<'_>, architecture: Architecture) -> Result
     if let Some(file) = test.foreign_file(Kind::Deb)? {
         let mut field = Command::new("dpkg-deb");
         let field = field.arg("--field").arg(&file).arg("Architecture");
-        let found = outcome::of(field)?.succeeded()?.stdout;
+        let found = outcome::succeed(field)?.stdout;
         let expected = Kind::Deb.suffix(architecture);
         let is_it = expected == format!("_{}.deb", found.trim());
         ensure!(is_it, "`{}` is for {found}", file.display());
@@ -63,7 +64,7 @@ fn check_descriptions(test: &TestDist<'_>, architecture: Architecture) -> Result
     if let Some(file) = test.foreign_file(Kind::Rpm)? {
         let mut query = Command::new("rpm");
         query.args(["--query", "--queryformat", "%{ARCH} %{OS}", "--package"]);
-        let found = outcome::of(query.arg(&file))?.succeeded()?.stdout;
+        let found = outcome::succeed(query.arg(&file))?.stdout;
         let is_it = found == format!("{name} linux");
         ensure!(is_it, "`{}` is for {found}", file.display());
     }
@@ -73,7 +74,7 @@ fn check_descriptions(test: &TestDist<'_>, architecture: Architecture) -> Result
     if let Some(file) = test.foreign_file(Kind::Wheel)? {
         let mut tags = Command::new("unzip");
         tags.arg("-p").arg(&file).arg("*.dist-info/WHEEL");
-        let mut tags = outcome::of(&mut tags)?.succeeded()?;
+        let mut tags = outcome::succeed(&mut tags)?;
         for system in ["manylinux2014", "musllinux_1_1"] {
             tags = tags.said(&format!("\nTag: py3-none-{system}_{name}\n"))?;
         }
@@ -85,10 +86,10 @@ fn check_descriptions(test: &TestDist<'_>, architecture: Architecture) -> Result
 /// A program that prints what it has mapped.
 fn compile_for_glibc(directory: &Path) -> Result<PathBuf> {
     let source = directory.join("show-maps.c");
-    super::write(&source, SHOW_MAPS)?;
+    files::write(&source, SHOW_MAPS)?;
     let program = directory.join("show-maps");
     let mut compiler = Command::new(GCC);
-    outcome::of(compiler.arg(&source).arg("-o").arg(&program))?.succeeded()?;
+    outcome::succeed(compiler.arg(&source).arg("-o").arg(&program))?;
     Ok(program)
 }
 
@@ -105,7 +106,7 @@ fn check_preloads(test: &TestDist<'_>, tree: &Path, program: &Path) -> Result<()
             .arg(&libraries)
             .env("REHEAP_CACHE_DIR", &cache)
             .env_remove("REHEAP_PREBUILT");
-        let written = outcome::of(&mut preload)?.succeeded()?;
+        let written = outcome::succeed(&mut preload)?;
         let written: serde_json::Value = serde_json::from_str(&written.stdout)?;
         let library = written["path"].as_str().unwrap_or_default();
         ensure!(Path::new(library).is_file(), "there is no `{library}`");
@@ -116,8 +117,7 @@ fn check_preloads(test: &TestDist<'_>, tree: &Path, program: &Path) -> Result<()
         loads
             .args(["-L", GLIBC, "-E", &format!("LD_PRELOAD={library}")])
             .arg(program);
-        outcome::of(&mut loads)?
-            .succeeded()?
+        outcome::succeed(&mut loads)?
             .said(library)?
             .did_not_say("ERROR")?;
     }
@@ -137,7 +137,7 @@ fn check_in_machine(test: &TestDist<'_>, tree: &Path, programs: &Path) -> Result
     compiler.arg("-O2").args(before);
     compiler.arg(programs.join("show-maps.c")).args(behind);
     compiler.arg("-o").arg(programs.join("show-maps-musl"));
-    outcome::of(&mut compiler)?.succeeded()?;
+    outcome::succeed(&mut compiler)?;
 
     let directory = test.new_directory("machine-")?;
     let mut machine = Machine::new(&directory, &debian, test.workspace)?;

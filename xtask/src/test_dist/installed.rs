@@ -33,22 +33,15 @@ impl Libc {
 pub(super) fn check(test: &TestDist<'_>, root: &Root, libc: Libc) -> Result<()> {
     root.run(&["sh", "-c", "command -v cc cargo rustc curl"])?
         .failed()?;
-    root.run(&["reheap", "list"])?
-        .succeeded()?
-        .said("\njemalloc ")?;
+    root.succeed(&["reheap", "list"])?.said("\njemalloc ")?;
     let (program, name) = libc.inspected();
-    root.run(&["reheap", "inspect", program])?
-        .succeeded()?
-        .said(name)?;
+    root.succeed(&["reheap", "inspect", program])?.said(name)?;
     let mut words = vec!["reheap", "run", "-a", "jemalloc", "--"];
     words.extend(libc.show_maps());
-    root.run(&words)?
-        .succeeded()?
+    root.succeed(&words)?
         .said("/share/reheap/preloads/")?
         .said("/libjemalloc-")?;
-    root.run(libc.show_maps())?
-        .succeeded()?
-        .did_not_say("jemalloc")?;
+    root.succeed(libc.show_maps())?.did_not_say("jemalloc")?;
     test.saw(&format!("list, inspect and run with {name}"));
     Ok(())
 }
@@ -62,15 +55,11 @@ pub(super) fn check_enable(test: &TestDist<'_>, root: &Root, libc: Libc) -> Resu
             &["sh", "-l", "-c", "show-maps"][..],
         ),
     };
-    root.run(&["reheap", "enable", "mimalloc"])?.succeeded()?;
-    root.run(&["reheap", "status"])?
-        .succeeded()?
-        .said("mimalloc")?;
-    root.run(show_maps)?.succeeded()?.said("/libmimalloc")?;
-    root.run(&["reheap", "disable"])?.succeeded()?;
-    root.run(libc.show_maps())?
-        .succeeded()?
-        .did_not_say("mimalloc")?;
+    root.succeed(&["reheap", "enable", "mimalloc"])?;
+    root.succeed(&["reheap", "status"])?.said("mimalloc")?;
+    root.succeed(show_maps)?.said("/libmimalloc")?;
+    root.succeed(&["reheap", "disable"])?;
+    root.succeed(libc.show_maps())?.did_not_say("mimalloc")?;
     ensure!(!root.path(file).exists(), "`reheap disable` left /{file}");
     test.saw("enable, status and disable");
     Ok(())
@@ -78,12 +67,12 @@ pub(super) fn check_enable(test: &TestDist<'_>, root: &Root, libc: Libc) -> Resu
 
 /// Enables an allocator, so that the removal of the package has something to take off.
 pub(super) fn enable(root: &Root) -> Result<()> {
-    root.run(&["reheap", "enable", "mimalloc"])?.succeeded()?;
+    root.succeed(&["reheap", "enable", "mimalloc"])?;
     check_enabled(root)
 }
 
 pub(super) fn check_enabled(root: &Root) -> Result<()> {
-    let status = root.run(&["reheap", "status"])?.succeeded()?;
+    let status = root.succeed(&["reheap", "status"])?;
     status.said("mimalloc")?;
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use std::process::{Command, Stdio};
-use xtask::progress::shown;
+use xtask::command::shown;
 
 /// How a command ended, and what it printed.
 pub(super) struct Outcome {
@@ -25,6 +25,11 @@ pub(super) fn of(command: &mut Command) -> Result<Outcome> {
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
     })
+}
+
+/// Runs a command that must succeed.
+pub(super) fn succeed(command: &mut Command) -> Result<Outcome> {
+    of(command)?.succeeded()
 }
 
 impl Outcome {

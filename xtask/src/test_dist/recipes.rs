@@ -4,13 +4,14 @@ use super::container::Storage;
 use super::installed::Libc;
 use super::outcome;
 use super::root::Root;
-use super::{TestDist, write, yaml};
+use super::{TestDist, yaml};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use xtask::files;
 
 /// Runs a playbook where systemd's directory is empty and `systemctl` only notes what it is told, and shows both.
 const WITH_SYSTEMD: &str = r#"
@@ -44,7 +45,7 @@ fn preload(reheap: &Path, arguments: &[&str], directory: &Path) -> Result<PathBu
         .args(arguments)
         .arg("-o")
         .arg(directory);
-    outcome::of(&mut command)?.succeeded()?;
+    outcome::succeed(&mut command)?;
     let written = fs::read_dir(directory)?.filter_map(Result::ok);
     let mut libraries = written.map(|entry| entry.path());
     let library = libraries.find(|path| path.extension().is_some_and(|end| end == "so"));
@@ -115,7 +116,7 @@ fn ansible(test: &TestDist<'_>, reheap: &Path) -> Result<()> {
     let directory = project.join("installed");
     let playbook = |more: &[&str]| playbook(test, &project, &directory, more);
 
-    outcome::of(&mut playbook(&[])?)?.succeeded()?;
+    outcome::succeed(&mut playbook(&[])?)?;
     let installed = directory.join("libjemalloc.so");
     ensure!(
         fs::read(&installed)? == fs::read(&library)?,
@@ -126,13 +127,11 @@ fn ansible(test: &TestDist<'_>, reheap: &Path) -> Result<()> {
         "the library has other permissions than 0755"
     );
     // A second time there is nothing to do.
-    outcome::of(&mut playbook(&[])?)?
-        .succeeded()?
-        .said("changed=0")?;
+    outcome::succeed(&mut playbook(&[])?)?.said("changed=0")?;
     test.saw("ansible.yml: the library is there, and a second run changes nothing");
 
     let programs = project.join("bin");
-    write(&programs.join("systemctl"), SYSTEMCTL)?;
+    files::write(programs.join("systemctl"), SYSTEMCTL)?;
     fs::set_permissions(
         programs.join("systemctl"),
         fs::Permissions::from_mode(0o755),
@@ -148,8 +147,7 @@ fn ansible(test: &TestDist<'_>, reheap: &Path) -> Result<()> {
         .env("NOTES", &notes)
         .env("PATH", path_with(&programs));
     let library = installed.display();
-    outcome::of(&mut command)?
-        .succeeded()?
+    outcome::succeed(&mut command)?
         .said(&format!("Environment=LD_PRELOAD={library}\n"))?
         .said("daemon-reload\n")?
         .said("restart app\n")?;
@@ -186,8 +184,8 @@ fn path_with(directory: &Path) -> String {
 /// systemd reads the drop-in without a complaint, and a process with its variables has what they ask for.
 fn systemd(test: &TestDist<'_>, reheap: &Path) -> Result<()> {
     let units = test.new_directory("units-")?;
-    write(
-        &units.join("app.service"),
+    files::write(
+        units.join("app.service"),
         "[Unit]\nDescription=app\n[Service]\nExecStart=/bin/true\n",
     )?;
     let text = fs::read_to_string(recipe(test, "service.conf"))?;
@@ -213,15 +211,13 @@ fn systemd(test: &TestDist<'_>, reheap: &Path) -> Result<()> {
             process.env(key, here);
         }
     }
-    outcome::of(&mut process)?
-        .succeeded()?
-        .said("jemalloc_bg_thd")?;
+    outcome::succeed(&mut process)?.said("jemalloc_bg_thd")?;
     test.saw("service.conf: systemd reads it, and the allocator reads its options");
     Ok(())
 }
 
 fn verify(units: &Path, dropin: &Path, text: &str) -> Result<outcome::Outcome> {
-    write(dropin, text)?;
+    files::write(dropin, text)?;
     let mut command = Command::new("systemd-analyze");
     command
         .args(["verify", "app.service"])

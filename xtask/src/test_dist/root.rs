@@ -8,6 +8,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use xtask::files;
 
 /// Prints the memory that it has mapped. busybox cannot: Debian has it only as a static executable.
 pub(super) const SHOW_MAPS: &str = r#"
@@ -31,6 +32,10 @@ const NOT_COMPARED: [&str; 6] = [
     "./var/cache/reheap/",
     "./tmp/",
 ];
+/// Without downloaded packages and lists, and what only people read.
+const PACK: &str = "--create --numeric-owner --sort=name --exclude=./var/cache/apt/* \
+    --exclude=./var/lib/apt/lists/* --exclude=./usr/share/doc/* --exclude=./usr/share/locale/* \
+    --exclude=./proc/* --exclude=./sys/* --file";
 /// Seconds; more than anything here takes, so that nothing waits for ever.
 const TIME_LIMIT: &str = "900";
 
@@ -49,7 +54,7 @@ impl Root {
             .arg(&archive)
             .arg("--directory")
             .arg(&directory);
-        outcome::of(&mut tar)?.succeeded()?;
+        outcome::succeed(&mut tar)?;
         Ok(Root { directory })
     }
 
@@ -63,7 +68,7 @@ impl Root {
         }
         fs::set_permissions(&root.directory, fs::Permissions::from_mode(0o755))?;
         let architecture = std::env::consts::ARCH;
-        copy(
+        files::copy(
             Path::new(&format!("/usr/lib/{architecture}-linux-musl/libc.so")),
             &root.path(&format!("lib/ld-musl-{architecture}.so.1")),
         )?;
@@ -72,22 +77,22 @@ impl Root {
         applets
             .arg(&root.directory)
             .args(["/bin/busybox", "--install", "-s", "/bin"]);
-        outcome::of(&mut applets)?.succeeded()?;
+        outcome::succeed(&mut applets)?;
         fs::create_dir(root.path("etc/profile.d"))?;
-        super::write(&root.path("etc/profile"), PROFILE)?;
+        files::write(root.path("etc/profile"), PROFILE)?;
         let source = test.scratch.path().join("show-maps.c");
-        super::write(&source, SHOW_MAPS)?;
+        files::write(&source, SHOW_MAPS)?;
         let mut compiler = Command::new("musl-gcc");
         compiler
             .arg(&source)
             .arg("-o")
             .arg(root.path("bin/show-maps"));
-        outcome::of(&mut compiler)?.succeeded()?;
+        outcome::succeed(&mut compiler)?;
         let mut node = Command::new("mknod");
         node.args(["--mode=666"])
             .arg(root.path("dev/null"))
             .args(["c", "1", "3"]);
-        outcome::of(&mut node)?.succeeded()?;
+        outcome::succeed(&mut node)?;
         Ok(root)
     }
 
@@ -98,7 +103,7 @@ impl Root {
             .into_iter()
             .find(|path| path.exists());
         let busybox = found.context("there is no busybox\n\nhint: xtask/prepare test-dist")?;
-        copy(busybox, &self.path("bin/busybox"))
+        files::copy(busybox, &self.path("bin/busybox"))
     }
 
     pub(super) fn path(&self, relative: &str) -> PathBuf {
@@ -129,6 +134,11 @@ impl Root {
         outcome::of(&mut self.command(words))
     }
 
+    /// Runs a command in this root that must succeed.
+    pub(super) fn succeed(&self, words: &[&str]) -> Result<Outcome> {
+        self.run(words)?.succeeded()
+    }
+
     /// Runs a command in this root, which reaches servers on this machine.
     pub(super) fn run_with_network(&self, words: &[&str]) -> Result<Outcome> {
         outcome::of(&mut self.entered(&[], words))
@@ -136,7 +146,7 @@ impl Root {
 
     /// Copies a file to this place.
     pub(super) fn add(&self, file: &Path, place: &str) -> Result<()> {
-        copy(file, &self.path(place))
+        files::copy(file, &self.path(place))
     }
 
     /// All files, to be compared with those at another time.
@@ -144,7 +154,7 @@ impl Root {
         let mut find = Command::new("find");
         find.args([".", "-xdev", "-not", "-type", "d"])
             .current_dir(&self.directory);
-        let found = outcome::of(&mut find)?.succeeded()?;
+        let found = outcome::succeed(&mut find)?;
         let kept = found
             .stdout
             .lines()
@@ -180,30 +190,11 @@ fn debian_archive(test: &TestDist<'_>, suite: &str) -> Result<PathBuf> {
 
 fn pack(directory: &Path, file: &Path) -> Result<()> {
     let mut tar = Command::new("tar");
-    tar.args(["--create", "--numeric-owner", "--sort=name"])
-        // Downloaded packages and lists, and what only people read.
-        .args([
-            "--exclude=./var/cache/apt/*",
-            "--exclude=./var/lib/apt/lists/*",
-        ])
-        .args([
-            "--exclude=./usr/share/doc/*",
-            "--exclude=./usr/share/locale/*",
-        ])
-        .args(["--exclude=./proc/*", "--exclude=./sys/*", "--file"])
+    tar.args(PACK.split(' '))
         .arg(file)
         .arg("--directory")
         .arg(directory)
         .arg(".");
-    outcome::of(&mut tar)?.succeeded()?;
-    Ok(())
-}
-
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    if let Some(parent) = to.parent() {
-        fs::create_dir_all(parent)?;
-    }
-    fs::copy(from, to)
-        .with_context(|| format!("cannot copy `{}` to `{}`", from.display(), to.display()))?;
+    outcome::succeed(&mut tar)?;
     Ok(())
 }

@@ -49,14 +49,13 @@ fn check_in(test: &TestDist<'_>, root: &Root, server: &Server, libc: Libc) -> Re
     installed::check_enable(test, root, libc)?;
     installed::check_documentation(test, root, PREFIX)?;
     if matches!(libc, Libc::Glibc) {
-        root.run(&["reheap", "enable", "mimalloc"])?.succeeded()?;
+        root.succeed(&["reheap", "enable", "mimalloc"])?;
         root.run(&["sh", "/tmp/install.sh", "--uninstall", "--prefix", PREFIX])?
             .failed()?
             .said("reheap disable")?;
-        root.run(&["reheap", "disable"])?.succeeded()?;
+        root.succeed(&["reheap", "disable"])?;
     }
-    root.run(&["sh", "/tmp/install.sh", "--uninstall", "--prefix", PREFIX])?
-        .succeeded()?;
+    root.succeed(&["sh", "/tmp/install.sh", "--uninstall", "--prefix", PREFIX])?;
     installed::check_unchanged(test, root, &before, "install.sh --uninstall")
 }
 
@@ -71,7 +70,7 @@ fn check_sums(test: &TestDist<'_>) -> Result<()> {
     let mut sums = Command::new("sha256sum");
     sums.args(["--check", "--strict", "SHA256SUMS"])
         .current_dir(&test.directory);
-    let checked = outcome::of(&mut sums)?.succeeded()?.stdout;
+    let checked = outcome::succeed(&mut sums)?.stdout;
     for entry in std::fs::read_dir(&test.directory)? {
         let name = entry?.file_name().to_string_lossy().into_owned();
         ensure!(

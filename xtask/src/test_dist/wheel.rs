@@ -11,7 +11,7 @@ const PRINT_MAPS: &str = "print(open('/proc/self/maps').read())";
 pub(super) fn check(test: &TestDist<'_>) -> Result<()> {
     let environment = test.new_directory("venv-")?;
     let mut make = Command::new("python3");
-    outcome::of(make.args(["-m", "venv"]).arg(&environment))?.succeeded()?;
+    outcome::succeed(make.args(["-m", "venv"]).arg(&environment))?;
     let before = files_of_reheap(&environment)?;
     ensure!(before.is_empty(), "an empty environment has {before}");
     if let Some(foreign) = test.foreign_file(Kind::Wheel)? {
@@ -41,22 +41,14 @@ fn use_it(environment: &Path) -> Result<()> {
         command.env_remove("REHEAP_PREBUILT");
         command
     };
-    outcome::of(reheap().arg("list"))?
-        .succeeded()?
-        .said("\njemalloc ")?;
-    outcome::of(reheap().arg("inspect").arg(&python))?
-        .succeeded()?
-        .said("glibc")?;
+    outcome::succeed(reheap().arg("list"))?.said("\njemalloc ")?;
+    outcome::succeed(reheap().arg("inspect").arg(&python))?.said("glibc")?;
     let mut run = reheap();
     run.args(["run", "-a", "jemalloc", "--"]).arg(&python);
     let library = environment.join("share/reheap/preloads");
-    outcome::of(run.args(["-c", PRINT_MAPS]))?
-        .succeeded()?
-        .said(&library.display().to_string())?;
+    outcome::succeed(run.args(["-c", PRINT_MAPS]))?.said(&library.display().to_string())?;
     let cargo_reheap = environment.join("bin/cargo-reheap");
-    outcome::of(Command::new(cargo_reheap).args(["reheap", "--version"]))?
-        .succeeded()?
-        .said("reheap")?;
+    outcome::succeed(Command::new(cargo_reheap).args(["reheap", "--version"]))?.said("reheap")?;
     Ok(())
 }
 
@@ -72,5 +64,5 @@ fn files_of_reheap(environment: &Path) -> Result<String> {
     // From inside: the environment itself may be below a directory of that name.
     find.current_dir(environment)
         .args([".", "-not", "-type", "d", "-path", "*reheap*"]);
-    Ok(outcome::of(&mut find)?.succeeded()?.stdout)
+    Ok(outcome::succeed(&mut find)?.stdout)
 }

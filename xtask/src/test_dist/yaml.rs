@@ -7,6 +7,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use xtask::files;
 
 const CONVERT: &str =
     "import json, sys, yaml; json.dump(yaml.safe_load(open(sys.argv[1])), sys.stdout)";
@@ -20,18 +21,18 @@ pub(super) fn environment(test: &TestDist<'_>) -> Result<PathBuf> {
     if !finished.exists() {
         _ = fs::remove_dir_all(&environment);
         let mut make = Command::new("python3");
-        outcome::of(make.args(["-m", "venv"]).arg(&environment))?.succeeded()?;
+        outcome::succeed(make.args(["-m", "venv"]).arg(&environment))?;
         let mut pip = Command::new(environment.join("bin/python3"));
         pip.args(["-m", "pip", "install", "--quiet", ANSIBLE]);
         test.progress.quietly("  Ansible", &mut pip)?;
-        super::write(&finished, "")?;
+        files::write(&finished, "")?;
     }
     Ok(environment)
 }
 
 pub(super) fn read(test: &TestDist<'_>, file: &Path) -> Result<Value> {
     let mut convert = Command::new(environment(test)?.join("bin/python3"));
-    let json = outcome::of(convert.args(["-c", CONVERT]).arg(file))?.succeeded()?;
+    let json = outcome::succeed(convert.args(["-c", CONVERT]).arg(file))?;
     serde_json::from_str(&json.stdout)
         .with_context(|| format!("cannot understand `{}`", file.display()))
 }

@@ -1,19 +1,16 @@
 //! The machine and the day that figures are from. A figure without them says nothing.
 
-use crate::workspace::Workspace;
 use anyhow::{Context, Result};
 use reheap_bench::machine::describe;
 use reheap_bench::run::Launcher;
 use serde::Serialize;
 use std::fmt;
-use std::fs;
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::SystemTime;
 
 /// What all measurements say of their machine, and the compiler that these were built with.
 #[derive(Clone, Debug, Serialize)]
-pub struct Machine {
+pub(crate) struct Machine {
     #[serde(flatten)]
     machine: reheap_bench::results::Machine,
     rustc: String,
@@ -21,7 +18,7 @@ pub struct Machine {
 
 impl Machine {
     /// Asks the system, and rustc for its version.
-    pub fn describe() -> Result<Machine> {
+    pub(crate) fn describe() -> Result<Machine> {
         let rustc = Command::new("rustc")
             .arg("--version")
             .output()
@@ -32,18 +29,8 @@ impl Machine {
         })
     }
 
-    /// The directory for what is measured today on this machine, or on one of that name; made if it is not there.
-    pub fn directory(&self, workspace: &Workspace, name: Option<String>) -> Result<PathBuf> {
-        let name = name.unwrap_or_else(|| self.short_name());
-        let directory = workspace.root.join("docs/measurements");
-        let directory = directory.join(format!("{}-{name}", today()));
-        fs::create_dir_all(&directory)
-            .with_context(|| format!("cannot make the directory `{}`", directory.display()))?;
-        Ok(directory)
-    }
-
     /// The short name that directories get: `x86_64-2-processors`.
-    fn short_name(&self) -> String {
+    pub(crate) fn short_name(&self) -> String {
         let machine = &self.machine;
         format!("{}-{}-processors", machine.architecture, machine.processors)
     }
@@ -67,7 +54,7 @@ impl fmt::Display for Machine {
 }
 
 /// Today, as `2026-01-31`, in UTC.
-pub fn today() -> String {
+pub(crate) fn today() -> String {
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let (date, _) = now
         .split_once('T')

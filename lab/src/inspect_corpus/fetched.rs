@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use xtask::files;
 
 /// A program with threads and allocations, so that nothing of an allocator is left out.
 const RUST_MAIN: &str = "fn main() {\n    let texts: Vec<_> = std::thread::spawn(|| \
@@ -29,8 +30,7 @@ impl Row {
         if file.exists() {
             return Ok(file);
         }
-        fs::create_dir_all(&directory)
-            .with_context(|| format!("cannot make the directory `{}`", directory.display()))?;
+        files::make_directory(&directory)?;
         match &self.source {
             Source::Debian(package) => debian_package(&directory, package)?,
             Source::Npm(package, version) => npm(&directory, package, version)?,
@@ -122,9 +122,9 @@ fn rust(
         "[package]\nname = \"program\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n{dependency}\n"
     );
     let main = format!("#[global_allocator]\nstatic ALLOCATOR: {allocator};\n\n{RUST_MAIN}");
-    fs::create_dir_all(directory.join("src")).context("cannot make a directory")?;
-    fs::write(directory.join("Cargo.toml"), manifest).context("cannot write a manifest")?;
-    fs::write(directory.join("src/main.rs"), main).context("cannot write a program")?;
+    files::make_directory(directory.join("src"))?;
+    files::write(directory.join("Cargo.toml"), manifest)?;
+    files::write(directory.join("src/main.rs"), main)?;
     let target = format!("{}-unknown-linux-{libc}", std::env::consts::ARCH);
     let target_dir = corpus.join("built/target");
     let mut cargo = Command::new("cargo");
@@ -139,7 +139,7 @@ fn rust(
 }
 
 fn c(directory: &Path, command: &str) -> Result<()> {
-    fs::write(directory.join("main.c"), C_MAIN).context("cannot write a program")?;
+    files::write(directory.join("main.c"), C_MAIN)?;
     let mut words = command.split(' ');
     let compiler = words.next().context("an empty command")?;
     run(

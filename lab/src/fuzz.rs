@@ -1,22 +1,23 @@
-//! `cargo xtask fuzz`: each fuzz target for a while, and a table of what came of it.
+//! `cargo lab fuzz`: each fuzz target for a while, and a table of what came of it.
 //!
 //! A target runs on each processor, or more of them where something else is to have the processors first. Its time is
 //! processor time, so that a busy machine does not make it shorter, and what came of it is added to what is in the table.
 //! libFuzzer ends at the first input that it calls a failure. Then the rest of the time begins again from the corpus, so
 //! that one failure does not hide others.
 
+use crate::machine::Machine;
 use anyhow::{Context as _, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
-use xtask::machine::Machine;
+use xtask::files;
 use xtask::progress::Progress;
 use xtask::workspace::Workspace;
 
@@ -87,7 +88,12 @@ pub(crate) fn run(
         &mut cargo_fuzz(workspace, "exec \"$@\"", "build"),
     )?;
     let raw = directory.join("fuzz.json");
-    let rows = Mutex::new(read(&raw)?);
+    let rows = if raw.exists() {
+        files::read_json(&raw)?
+    } else {
+        Rows::new()
+    };
+    let rows = Mutex::new(rows);
     let is_asked = |name: &String| only.is_empty() || only.contains(name);
     let waiting = Mutex::new(names.into_iter().filter(is_asked));
     let work = || -> Result<()> {
@@ -127,18 +133,11 @@ pub(crate) fn run(
 
 /// The programs of `fuzz/Cargo.toml`.
 fn targets(fuzz: &Path) -> Result<Vec<String>> {
-    let path = fuzz.join("fuzz_targets");
-    let cannot = || format!("cannot read `{}`", path.display());
-    let mut names = Vec::new();
-    for entry in fs::read_dir(&path).with_context(cannot)? {
-        let name = entry.with_context(cannot)?.path();
-        names.extend(
-            name.file_stem()
-                .map(|stem| stem.to_string_lossy().into_owned()),
-        );
-    }
-    names.sort();
-    Ok(names)
+    let files = files::entries(&fuzz.join("fuzz_targets"))?;
+    let stems = files.iter().filter_map(|file| file.file_stem());
+    Ok(stems
+        .map(|stem| stem.to_string_lossy().into_owned())
+        .collect())
 }
 
 /// What `sh -c SCRIPT` does with `"$@"`, which is the command of cargo-fuzz. It needs a nightly Rust.
@@ -197,7 +196,7 @@ fn fuzzed(workspace: &Workspace, fuzz: &Path, name: &str, time: Duration) -> Res
         corpus_files: names(&fuzz.join("corpus").join(name)).len(),
         branches: Some(branches),
         new_branches: Some(branches - at_first),
-        date: xtask::machine::today(),
+        date: crate::machine::today(),
     })
 }
 
@@ -276,26 +275,14 @@ fn names(directory: &Path) -> BTreeSet<OsString> {
         .collect()
 }
 
-fn read(raw: &PathBuf) -> Result<Rows> {
-    match fs::read(raw) {
-        Ok(bytes) => serde_json::from_slice(&bytes)
-            .with_context(|| format!("cannot read `{}`", raw.display())),
-        Err(_) => Ok(Rows::new()),
-    }
-}
-
 fn write(directory: &Path, raw: &Path, machine: &Machine, rows: &Rows) -> Result<()> {
     let text = format!(
         "# Fuzzing\n\n{machine}.\nThat is the machine of the last run. Made by `make fuzz`; raw data in `fuzz.json`. A find is an input with which the target \
          panics, takes more than {INPUT_SECONDS_MAX} s of processor time, or uses more than 2 GiB.\n\n{}",
         table(rows)
     );
-    let mut json = serde_json::to_vec_pretty(rows)?;
-    json.push(b'\n');
-    for (path, contents) in [(raw, json), (&directory.join("fuzz.md"), text.into_bytes())] {
-        fs::write(path, contents).with_context(|| format!("cannot write `{}`", path.display()))?;
-    }
-    Ok(())
+    files::write(raw, files::json(rows)?)?;
+    files::write(directory.join("fuzz.md"), text)
 }
 
 fn table(rows: &Rows) -> String {
