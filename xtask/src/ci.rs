@@ -1,6 +1,7 @@
 //! What CI runs, and what a contributor runs before sending a change.
 
 use crate::deny;
+use crate::dist::Programs;
 use crate::test_dist;
 use anyhow::Result;
 use xtask::progress::Progress;
@@ -31,7 +32,12 @@ pub(crate) fn run(workspace: &Workspace, all: bool) -> Result<()> {
     for (what, arguments) in checks {
         progress.step(what, workspace.cargo().args(arguments))?;
     }
-    test_dist::run_short(workspace, &progress)?;
+    let programs = if all {
+        Programs::Static
+    } else {
+        Programs::OfTests
+    };
+    test_dist::run_short(workspace, programs, &progress)?;
     deny::run(workspace, &progress)?;
     progress.say("all checks passed");
     Ok(())

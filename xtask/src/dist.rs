@@ -51,16 +51,25 @@ struct Dist<'a> {
 enum Extent {
     /// What users download.
     Whole,
-    /// What `make test` makes and installs: one archive with two allocators. The programs are those of users, because
-    /// what an optimiser makes of reheap differs with each profile.
-    Short,
+    /// One archive with two allocators.
+    Short(Programs),
+}
+
+/// The programs of a short form.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Programs {
+    /// As users get them: what an optimiser makes of reheap differs with each profile.
+    Static,
+    /// Those that the tests have run. They are there already; the others take minutes to build.
+    OfTests,
 }
 
 impl Extent {
     fn selection(self) -> Selection {
         match self {
             Self::Whole => Selection::All,
-            Self::Short => Selection::Only(&["mimalloc", "jemalloc"]),
+            // rpmalloc is built fastest.
+            Self::Short(_) => Selection::Only(&["mimalloc", "rpmalloc"]),
         }
     }
 }
@@ -73,11 +82,15 @@ pub(crate) fn run(workspace: &Workspace, architectures: &[Architecture]) -> Resu
     make(&dist, architectures)
 }
 
-/// Builds the short form for this machine, and gives the directory with it.
-pub(crate) fn run_short(workspace: &Workspace, architecture: Architecture) -> Result<PathBuf> {
+/// Makes the short form for this machine, and gives the directory with it.
+pub(crate) fn run_short(
+    workspace: &Workspace,
+    architecture: Architecture,
+    programs: Programs,
+) -> Result<PathBuf> {
     let scratch = workspace.target.join("dist-short");
     let output = scratch.join("output");
-    let dist = Dist::new(workspace, Extent::Short, scratch, output)?;
+    let dist = Dist::new(workspace, Extent::Short(programs), scratch, output)?;
     make(&dist, &[architecture])?;
     Ok(dist.output)
 }
@@ -89,7 +102,7 @@ fn make(dist: &Dist<'_>, architectures: &[Architecture]) -> Result<()> {
     let notices = notices::collect(dist, &sources)?;
     let bill = match dist.extent {
         Extent::Whole => Some(sbom::make(dist, &sources)?),
-        Extent::Short => None,
+        Extent::Short(_) => None,
     };
     files::make_empty(&dist.output)?;
     if let Some(bill) = &bill {
@@ -99,7 +112,10 @@ fn make(dist: &Dist<'_>, architectures: &[Architecture]) -> Result<()> {
     files::copy(&install, &dist.output.join("install.sh"))?;
     let documents = tree::Documents { notices, bill };
     for &architecture in architectures {
-        let programs = programs::build(dist, architecture, &prebuilt)?;
+        let programs = match dist.extent {
+            Extent::Short(Programs::OfTests) => programs::of_tests(dist)?,
+            _ => programs::build(dist, architecture, &prebuilt)?,
+        };
         let tree = tree::make(dist, architecture, &programs, &prebuilt, &documents)?;
         packages::tarball(dist, architecture, &tree)?;
         if dist.extent == Extent::Whole {

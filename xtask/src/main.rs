@@ -18,6 +18,7 @@ mod tidy;
 mod update_sources;
 
 use clap::Parser;
+use dist::Programs;
 use reheap_allocators::target::Architecture;
 use std::process::ExitCode;
 use xtask::progress::Progress;
@@ -88,7 +89,9 @@ fn run(task: Task) -> anyhow::Result<()> {
             dist::run(&workspace, &Architecture::WITH_PRELOADS)
         }
         Task::Dist { architectures } => dist::run(&workspace, &architectures),
-        Task::TestDist { short: true, .. } => test_dist::run_short(&workspace, &Progress::start()),
+        Task::TestDist { short: true, .. } => {
+            test_dist::run_short(&workspace, Programs::OfTests, &Progress::start())
+        }
         Task::TestDist {
             directory, only, ..
         } => test_dist::run(&workspace, directory, &only),

@@ -20,7 +20,7 @@ mod tarball;
 mod wheel;
 mod yaml;
 
-use crate::dist;
+use crate::dist::{self, Programs};
 use anyhow::{Context as _, Result, ensure};
 use reheap_allocators::target::Architecture;
 use std::env;
@@ -94,16 +94,19 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// What `make test` has: makes the short form, installs it in a root with musl and busybox alone, uses it there and removes
-/// it.
-pub(crate) fn run_short(workspace: &Workspace, progress: &Progress) -> Result<()> {
+/// Makes the short form, installs it in a root without a compiler, uses it there and removes it.
+pub(crate) fn run_short(
+    workspace: &Workspace,
+    programs: Programs,
+    progress: &Progress,
+) -> Result<()> {
     progress.say("a package, and its installation where no compiler is");
-    let directory = dist::run_short(workspace, this_architecture()?)?;
+    let directory = dist::run_short(workspace, this_architecture()?, programs)?;
     if !is_root()? {
         progress.say("the installation was NOT tested: only root can make a root directory");
         return Ok(());
     }
-    tarball::check_bare(&TestDist::new(workspace, directory)?)
+    tarball::check_bare(&TestDist::new(workspace, directory)?, programs)
 }
 
 impl<'a> TestDist<'a> {

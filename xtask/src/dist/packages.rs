@@ -1,6 +1,6 @@
 //! The tree as an archive, as packages of Linux distributions, and as a wheel for Python.
 
-use super::{Dist, tree};
+use super::{Dist, Extent, Programs, tree};
 use anyhow::{Result, bail, ensure};
 use reheap_allocators::target::Architecture;
 use std::fs;
@@ -20,12 +20,14 @@ const TARBALL_BYTES_MAX: u64 = 15_000_000;
 pub(super) fn tarball(dist: &Dist<'_>, architecture: Architecture, tree: &Path) -> Result<()> {
     let name = format!("reheap-{}-{architecture}-linux", dist.version);
     let file = dist.output.join(format!("{name}.tar.gz"));
+    let is_downloaded = dist.extent != Extent::Short(Programs::OfTests);
+    let gzip = if is_downloaded { "gzip -9" } else { "gzip -1" };
     let mut tar = dist.command("tar");
     tar.args(["--create", "--sort=name", "--format=gnu"])
         .args(["--owner=0", "--group=0", "--numeric-owner"])
         .arg(format!("--mtime=@{}", dist.epoch))
         .arg(format!("--transform=s,^\\.,{name},"))
-        .arg("--use-compress-program=gzip -9 --no-name")
+        .arg(format!("--use-compress-program={gzip} --no-name"))
         .arg("--file")
         .arg(&file)
         .arg("--directory")
@@ -34,7 +36,7 @@ pub(super) fn tarball(dist: &Dist<'_>, architecture: Architecture, tree: &Path) 
     dist.progress.quietly(&format!("{name}.tar.gz"), &mut tar)?;
     let size = file.metadata()?.len();
     ensure!(
-        size <= TARBALL_BYTES_MAX,
+        size <= TARBALL_BYTES_MAX || !is_downloaded,
         "`{}` has {size} bytes, and {TARBALL_BYTES_MAX} is the most",
         file.display()
     );

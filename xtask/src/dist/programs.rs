@@ -7,6 +7,7 @@ use serde_json::Value;
 use std::env;
 use std::path::{Path, PathBuf};
 use xtask::command::stdout_of;
+use xtask::files;
 
 /// The names of the programs.
 pub(super) const PROGRAMS: [&str; 2] = ["reheap", "cargo-reheap"];
@@ -46,6 +47,18 @@ pub(super) fn build(
     let directory = build.join(target.triple()).join("release");
     for name in PROGRAMS {
         check(dist, &directory.join(name))?;
+    }
+    Ok(directory)
+}
+
+/// The directory with the programs that the tests have run, without what only a debugger reads.
+pub(super) fn of_tests(dist: &Dist<'_>) -> Result<PathBuf> {
+    let directory = dist.scratch.join("programs");
+    files::make_empty(&directory)?;
+    for name in PROGRAMS {
+        let mut strip = dist.command("strip");
+        strip.arg("-o").arg(directory.join(name));
+        stdout_of(strip.arg(dist.workspace.target.join("debug").join(name)))?;
     }
     Ok(directory)
 }

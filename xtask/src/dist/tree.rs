@@ -2,7 +2,7 @@
 
 use super::notices::Notices;
 use super::programs::{PROGRAMS, cargo_home};
-use super::{Dist, sbom};
+use super::{Dist, Extent, Programs, sbom};
 use anyhow::{Context as _, Result, ensure};
 use reheap_allocators::target::Architecture;
 use std::fs;
@@ -44,7 +44,12 @@ pub(super) fn make(
         sbom::write_to(bill, &directory, &dist.version)?;
     }
     require_prebuilt(architecture, &tree)?;
-    refuse_paths(&tree, &paths_of_this_machine(dist)?)?;
+    // Those that the tests have run say in panics where their sources are.
+    let portable = match dist.extent {
+        Extent::Short(Programs::OfTests) => tree.join("share"),
+        _ => tree.clone(),
+    };
+    refuse_paths(&portable, &paths_of_this_machine(dist)?)?;
     set_attributes(&tree, dist.time()?)?;
     Ok(tree)
 }

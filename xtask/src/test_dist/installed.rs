@@ -33,15 +33,15 @@ impl Libc {
 pub(super) fn check(test: &TestDist<'_>, root: &Root, libc: Libc) -> Result<()> {
     root.run(&["sh", "-c", "command -v cc cargo rustc curl"])?
         .failed()?;
-    root.succeed(&["reheap", "list"])?.said("\njemalloc ")?;
+    root.succeed(&["reheap", "list"])?.said("\nrpmalloc ")?;
     let (program, name) = libc.inspected();
     root.succeed(&["reheap", "inspect", program])?.said(name)?;
-    let mut words = vec!["reheap", "run", "-a", "jemalloc", "--"];
+    let mut words = vec!["reheap", "run", "-a", "rpmalloc", "--"];
     words.extend(libc.show_maps());
     root.succeed(&words)?
         .said("/share/reheap/preloads/")?
-        .said("/libjemalloc-")?;
-    root.succeed(libc.show_maps())?.did_not_say("jemalloc")?;
+        .said("/librpmalloc-")?;
+    root.succeed(libc.show_maps())?.did_not_say("rpmalloc")?;
     test.saw(&format!("list, inspect and run with {name}"));
     Ok(())
 }

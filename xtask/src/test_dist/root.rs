@@ -58,26 +58,41 @@ impl Root {
         Ok(Root { directory })
     }
 
+    /// busybox, this machine's `sh` and `cat`, and the libraries that they, the programs of the tests and the libraries for
+    /// old systems need.
+    pub(super) fn glibc(test: &TestDist<'_>) -> Result<Root> {
+        let root = Root::bare(test, "glibc")?;
+        let programs = ["/bin/sh", "/bin/cat"];
+        for program in programs {
+            // busybox has put links to itself there.
+            fs::remove_file(root.path(program))?;
+            files::copy(Path::new(program), &root.path(program))?;
+        }
+        let mut ldd = Command::new("ldd");
+        ldd.args(programs)
+            .arg(test.workspace.target.join("debug/reheap"));
+        let listed = outcome::succeed(&mut ldd)?.stdout;
+        // `libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f0e5c000000)`
+        let words = listed.split_whitespace();
+        for library in words.filter(|word| word.starts_with("/lib") && !word.ends_with(':')) {
+            files::copy(Path::new(library), &root.path(library))?;
+        }
+        let libraries = format!("/lib/{}-linux-gnu", std::env::consts::ARCH);
+        for name in ["libpthread.so.0", "libdl.so.2"] {
+            let library = format!("{libraries}/{name}");
+            files::copy(Path::new(&library), &root.path(&library))?;
+        }
+        Ok(root)
+    }
+
     /// What Alpine has at its core: musl, busybox, no glibc, and `show-maps` for want of a dynamic program.
     pub(super) fn musl(test: &TestDist<'_>) -> Result<Root> {
-        let root = Root {
-            directory: test.new_directory("musl")?,
-        };
-        for name in ["bin", "lib", "usr/bin", "proc", "dev", "tmp", "etc"] {
-            fs::create_dir_all(root.path(name))?;
-        }
-        fs::set_permissions(&root.directory, fs::Permissions::from_mode(0o755))?;
+        let root = Root::bare(test, "musl")?;
         let architecture = std::env::consts::ARCH;
         files::copy(
             Path::new(&format!("/usr/lib/{architecture}-linux-musl/libc.so")),
             &root.path(&format!("lib/ld-musl-{architecture}.so.1")),
         )?;
-        root.add_busybox()?;
-        let mut applets = Command::new("chroot");
-        applets
-            .arg(&root.directory)
-            .args(["/bin/busybox", "--install", "-s", "/bin"]);
-        outcome::succeed(&mut applets)?;
         fs::create_dir(root.path("etc/profile.d"))?;
         files::write(root.path("etc/profile"), PROFILE)?;
         let source = test.scratch.path().join("show-maps.c");
@@ -88,6 +103,24 @@ impl Root {
             .arg("-o")
             .arg(root.path("bin/show-maps"));
         outcome::succeed(&mut compiler)?;
+        Ok(root)
+    }
+
+    /// busybox and nothing else, so no libc.
+    fn bare(test: &TestDist<'_>, name: &str) -> Result<Root> {
+        let root = Root {
+            directory: test.new_directory(name)?,
+        };
+        for name in ["bin", "lib", "usr/bin", "proc", "dev", "tmp", "etc"] {
+            fs::create_dir_all(root.path(name))?;
+        }
+        fs::set_permissions(&root.directory, fs::Permissions::from_mode(0o755))?;
+        root.add_busybox()?;
+        let mut applets = Command::new("chroot");
+        applets
+            .arg(&root.directory)
+            .args(["/bin/busybox", "--install", "-s", "/bin"]);
+        outcome::succeed(&mut applets)?;
         let mut node = Command::new("mknod");
         node.args(["--mode=666"])
             .arg(root.path("dev/null"))

@@ -5,6 +5,7 @@ use super::installed::{self, Libc};
 use super::outcome;
 use super::root::Root;
 use super::server::{Archives, Server};
+use crate::dist::Programs;
 use anyhow::{Context as _, Result, ensure};
 use std::process::Command;
 
@@ -30,11 +31,14 @@ pub(super) fn check(test: &TestDist<'_>) -> Result<()> {
     check_in(test, &Root::musl(test)?, &server, Libc::Musl)
 }
 
-/// Where there are only musl and busybox.
-pub(super) fn check_bare(test: &TestDist<'_>) -> Result<()> {
+/// Where there are only busybox and the libc: musl for static programs, for others the one that they need.
+pub(super) fn check_bare(test: &TestDist<'_>, programs: Programs) -> Result<()> {
     check_sums(test)?;
     let server = Server::start(test, Archives::Whole)?;
-    check_in(test, &Root::musl(test)?, &server, Libc::Musl)
+    match programs {
+        Programs::Static => check_in(test, &Root::musl(test)?, &server, Libc::Musl),
+        Programs::OfTests => check_in(test, &Root::glibc(test)?, &server, Libc::Glibc),
+    }
 }
 
 fn check_in(test: &TestDist<'_>, root: &Root, server: &Server, libc: Libc) -> Result<()> {
