@@ -1,5 +1,6 @@
 # Everything is in xtask and lab; these are short names for it. Not `cargo xtask`, which is silent while it builds itself.
-XTASK = cargo run --package xtask --
+# As a part of the whole workspace, because what it has in common with the tests is compiled once then.
+XTASK = cargo build --workspace --bin xtask && $${CARGO_TARGET_DIR:-target}/debug/xtask
 LAB = cargo run --package lab --
 
 # How many seconds of processor time `make fuzz` spends on each target.

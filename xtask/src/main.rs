@@ -14,6 +14,7 @@ mod deny;
 mod dist;
 mod targets;
 mod test_dist;
+mod tests;
 mod tidy;
 mod update_sources;
 

@@ -15,7 +15,9 @@ pub(super) const PROGRAMS: [&str; 2] = ["reheap", "cargo-reheap"];
 /// Builds the reheap that builds the others.
 pub(super) fn prepare(dist: &Dist<'_>) -> Result<()> {
     let mut cargo = dist.workspace.cargo();
-    cargo.args(["build", "--locked", "--package", "reheap", "--bins"]);
+    // As a part of the workspace, as `make test` builds it.
+    cargo.args(["build", "--locked", "--workspace"]);
+    cargo.args(PROGRAMS.iter().flat_map(|name| ["--bin", name]));
     dist.progress.step("reheap for this machine", &mut cargo)
 }
 
