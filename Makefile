@@ -6,7 +6,7 @@ LAB = cargo run --package lab --
 # How many seconds of processor time `make fuzz` spends on each target.
 FUZZ_SECONDS = 3600
 
-.PHONY: demo demo-all test test-all test-targets ci bench fuzz dist test-dist
+.PHONY: demo demo-all test test-all test-targets ci bench fuzz docs dist test-dist
 
 demo: ; $(XTASK) demo
 
@@ -30,6 +30,10 @@ test-targets:
 bench: ; $(LAB) measure
 
 fuzz: ; $(LAB) fuzz --seconds $(FUZZ_SECONDS)
+
+docs:
+	@xtask/prepare docs
+	$(XTASK) docs
 
 dist:
 	@xtask/prepare dist

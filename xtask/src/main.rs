@@ -12,6 +12,7 @@ mod ci;
 mod demo;
 mod deny;
 mod dist;
+mod docs;
 mod targets;
 mod test_dist;
 mod tests;
@@ -49,6 +50,8 @@ enum Task {
         #[arg(long = "architecture", value_name = "NAME", value_parser = architecture)]
         architectures: Vec<Architecture>,
     },
+    /// Build the book of the documentation in target/book, and check its links
+    Docs,
     /// Install each package of `dist` into a new root, use it there, and run the recipes and the action
     TestDist {
         /// Make and test only the short form that `cargo xtask ci` has: one archive with two allocators
@@ -90,6 +93,7 @@ fn run(task: Task) -> anyhow::Result<()> {
             dist::run(&workspace, &Architecture::WITH_PRELOADS)
         }
         Task::Dist { architectures } => dist::run(&workspace, &architectures),
+        Task::Docs => docs::run(&workspace),
         Task::TestDist { short: true, .. } => {
             test_dist::run_short(&workspace, Programs::OfTests, &Progress::start())
         }

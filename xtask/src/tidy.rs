@@ -71,6 +71,7 @@ fn findings(workspace: &Workspace) -> Result<Vec<Finding>> {
         findings.extend(check_description(shown, package.description.as_deref()));
     }
     findings.extend(check_workload_readmes(&files));
+    findings.extend(check_book(&workspace.root, &files)?);
     Ok(findings)
 }
 
@@ -201,6 +202,28 @@ fn check_description(manifest: &Path, description: Option<&str>) -> Option<Findi
     })
 }
 
+/// mdBook makes a page of each file that the summary names, and links to others lead nowhere in the book.
+fn check_book(root: &Path, files: &[PathBuf]) -> Result<Vec<Finding>> {
+    const SUMMARY: &str = "docs/SUMMARY.md";
+    let summary =
+        fs::read_to_string(root.join(SUMMARY)).context("cannot read `docs/SUMMARY.md`")?;
+    let is_missing = |path: &&PathBuf| {
+        let page = path
+            .strip_prefix("docs")
+            .map(|page| page.display().to_string());
+        let is_page = path.extension().is_some_and(|suffix| suffix == "md");
+        is_page
+            && page
+                .is_ok_and(|page| page != "SUMMARY.md" && !summary.contains(&format!("]({page})")))
+    };
+    let finding = |path: &PathBuf| Finding {
+        path: path.clone(),
+        line: None,
+        what: format!("is not in the book: name it in {SUMMARY}"),
+    };
+    Ok(files.iter().filter(is_missing).map(finding).collect())
+}
+
 fn check_workload_readmes(files: &[PathBuf]) -> Vec<Finding> {
     let mut readmes = BTreeSet::new();
     for file in files {
@@ -301,6 +324,20 @@ mod tests {
             "workloads/json/README.md",
         ];
         assert_eq!(paths, missing.map(Path::new));
+    }
+
+    #[test]
+    fn a_page_that_is_not_in_the_book_is_found() {
+        let files = [
+            "docs/README.md",
+            "docs/lost.md",
+            "README.md",
+            "docs/lost.json",
+        ];
+        let root = Workspace::find().unwrap().root;
+        let findings = check_book(&root, &files.map(PathBuf::from)).unwrap();
+        let paths: Vec<&Path> = findings.iter().map(|finding| &*finding.path).collect();
+        assert_eq!(paths, [Path::new("docs/lost.md")]);
     }
 
     #[test]
