@@ -9,7 +9,7 @@
 //! the name is the variant's. It writes no exit code for a command that a signal ended.
 
 use crate::escape::shell;
-use crate::names;
+use crate::view::views;
 use reheap_bench::analysis::Failures;
 use reheap_bench::overview::Overview;
 use reheap_bench::results::{Benchmark, Outcome, Quantity, Results, Run, Variant};
@@ -59,12 +59,10 @@ struct Measured<'a> {
     runs: Vec<&'a Run>,
 }
 
-fn measured<'a>(overview: &Overview<'a>) -> impl Iterator<Item = Measured<'a>> {
-    let several = names::several(overview);
-    overview.benchmarks.iter().flat_map(move |findings| {
-        let benchmark = findings.benchmark;
-        let of = names::qualified(findings, several);
-        let variants = benchmark.variants.iter().zip(&findings.failures);
+fn measured<'a>(overview: &'a Overview<'a>) -> impl Iterator<Item = Measured<'a>> {
+    views(overview).into_iter().flat_map(|view| {
+        let (benchmark, of) = (view.findings.benchmark, view.qualified);
+        let variants = benchmark.variants.iter().zip(&view.findings.failures);
         let run = variants.filter(|(variant, _)| !variant.runs.is_empty());
         run.map(move |(variant, failures)| Measured {
             name: match &of {

@@ -10,10 +10,13 @@ use reheap_bench::compare::title;
 use reheap_bench::findings::Findings;
 use reheap_bench::overview::Overview;
 use reheap_bench::results::{Quantity, Role, Variant};
+use std::collections::BTreeSet;
 
 /// A benchmark as it is shown.
 pub(crate) struct View<'a> {
     pub(crate) findings: &'a Findings<'a>,
+    /// What tells it from the others in the report; none if there is no other.
+    pub(crate) qualified: Option<String>,
     /// What it is called in this report.
     pub(crate) title: String,
     /// The variants that are shown: the baseline, the others from the best to the worst.
@@ -31,20 +34,68 @@ pub(crate) struct Shown<'a> {
 
 /// All benchmarks of a report, in its order.
 pub(crate) fn views<'a>(overview: &'a Overview<'a>) -> Vec<View<'a>> {
-    let several = names::several(overview);
+    let several = several(overview);
     let candidates = candidates(overview);
-    let benchmarks = overview.benchmarks.iter();
-    benchmarks
-        .map(|findings| View {
+    let view = |findings: &'a Findings<'a>| {
+        let qualified = qualified(findings, several);
+        let shown = findings.ranked.iter();
+        View {
             findings,
-            title: names::qualified(findings, several).unwrap_or_else(|| title(findings.benchmark)),
-            shown: findings
-                .ranked
-                .iter()
+            title: qualified
+                .clone()
+                .unwrap_or_else(|| title(findings.benchmark)),
+            qualified,
+            shown: shown
                 .map(|&index| Shown::of(findings, index, &candidates))
                 .collect(),
-        })
-        .collect()
+        }
+    };
+    overview.benchmarks.iter().map(view).collect()
+}
+
+/// Whether a benchmark's name alone says which one is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Several {
+    /// There is only one benchmark.
+    Nothing,
+    /// Several benchmarks on one machine, each with a name of its own.
+    Benchmarks,
+    /// Several machines.
+    Machines,
+    /// Several files, some of which are of one machine and of the same benchmark.
+    Times,
+}
+
+fn several(overview: &Overview<'_>) -> Several {
+    let (all, benchmarks) = (overview.files, overview.benchmarks.iter());
+    let titles: Vec<String> = benchmarks
+        .map(|findings| title(findings.benchmark))
+        .collect();
+    let different: BTreeSet<&str> = titles.iter().map(String::as_str).collect();
+    let machines = names::machines(all);
+    if titles.len() < 2 && all.len() < 2 {
+        Several::Nothing
+    } else if machines.len() == 1 && (all.len() == 1 || different.len() == titles.len()) {
+        Several::Benchmarks
+    } else if machines.len() == all.len() {
+        Several::Machines
+    } else {
+        Several::Times
+    }
+}
+
+/// What tells a benchmark from the others in the report; none if there is no other.
+fn qualified(findings: &Findings<'_>, several: Several) -> Option<String> {
+    let (results, benchmark) = (findings.results, findings.benchmark);
+    match several {
+        Several::Nothing => None,
+        Several::Benchmarks => Some(title(benchmark)),
+        Several::Machines => Some(format!("{} on {}", title(benchmark), results.machine.name)),
+        Several::Times => {
+            let (machine, begun) = (&results.machine.name, &results.started_at);
+            Some(format!("{} on {machine}, {begun}", title(benchmark)))
+        }
+    }
 }
 
 /// The candidates of all benchmarks, each once: a variant has the same colour in the whole report.
