@@ -2,7 +2,7 @@
 //! `cargo run -p reheap-report --example gallery -- /tmp/gallery`.
 
 use reheap_bench::overview::Overview;
-use reheap_report::{Colour, HyperfineFormat, Style, profile};
+use reheap_report::{Colour, Style, profile};
 use std::path::PathBuf;
 
 #[path = "../tests/it/fixtures/mod.rs"]
@@ -28,14 +28,7 @@ fn main() -> std::io::Result<()> {
             ("ansi", reheap_report::text(&overview, coloured)),
             ("md", reheap_report::markdown(&overview)),
             ("csv", reheap_report::csv(&overview)),
-            (
-                "hyperfine1.json",
-                reheap_report::hyperfine_json(&overview, HyperfineFormat::One),
-            ),
-            (
-                "hyperfine2.json",
-                reheap_report::hyperfine_json(&overview, HyperfineFormat::Two),
-            ),
+            ("hyperfine.json", reheap_report::hyperfine_json(&overview)),
             ("bencher.json", reheap_report::bencher_json(&overview)),
             ("html", reheap_report::html(&overview)),
         ] {

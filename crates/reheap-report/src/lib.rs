@@ -22,6 +22,6 @@ mod words;
 pub use bencher::bencher_json;
 pub use csv::csv;
 pub use html::html;
-pub use hyperfine::{HyperfineFormat, hyperfine_json};
+pub use hyperfine::hyperfine_json;
 pub use markdown::markdown;
 pub use text::{Colour, Style, text, tried_before_last};

@@ -7,7 +7,7 @@ use reheap_bench::overview::Overview;
 use reheap_bench::results::{Quantity, Results};
 use reheap_profile::maps;
 use reheap_report::profile::By;
-use reheap_report::{Colour, HyperfineFormat, Style};
+use reheap_report::{Colour, Style};
 use std::path::{Component, Path};
 
 const STYLE: Style = Style {
@@ -42,7 +42,7 @@ pub(crate) fn results(bytes: &[u8]) {
     let _ = reheap_report::csv(&overview);
     let _ = reheap_report::html(&overview);
     let _ = reheap_report::bencher_json(&overview);
-    let _ = reheap_report::hyperfine_json(&overview, HyperfineFormat::Two);
+    let _ = reheap_report::hyperfine_json(&overview);
 }
 
 /// A profile is read or refused. One that was read is written as it was read, and in every form.

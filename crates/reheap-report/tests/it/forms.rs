@@ -4,7 +4,7 @@ use crate::fixtures;
 use proptest::prelude::*;
 use reheap_bench::overview::Overview;
 use reheap_bench::results::{Results, Role};
-use reheap_report::{Colour, HyperfineFormat, Style};
+use reheap_report::{Colour, Style};
 use roxmltree::{Document, Node, ParsingOptions};
 use std::collections::BTreeSet;
 use unicode_width::UnicodeWidthStr as _;
@@ -29,8 +29,8 @@ fn bencher_json(files: &[Results]) -> String {
     reheap_report::bencher_json(&Overview::of(files))
 }
 
-fn hyperfine_json(files: &[Results], format: HyperfineFormat) -> String {
-    reheap_report::hyperfine_json(&Overview::of(files), format)
+fn hyperfine_json(files: &[Results]) -> String {
+    reheap_report::hyperfine_json(&Overview::of(files))
 }
 
 /// The page as a tree; its markup is written so that XML's strict rules hold too.
@@ -342,11 +342,8 @@ fn an_interval_of_bencher_holds_its_value_and_few_rounds_have_none() {
 
 #[test]
 fn the_means_of_hyperfine_have_no_run_that_crashed() {
-    let results = fixtures::crashing();
-    for format in [HyperfineFormat::One, HyperfineFormat::Two] {
-        let written = hyperfine_json(&results, format);
-        assert!(!written.contains("null"), "{written}");
-    }
+    let written = hyperfine_json(&fixtures::crashing());
+    assert!(!written.contains("null"), "{written}");
 }
 
 /// The text with a space wherever a line may end: behind the last of signs in a row, but not in `1,234` and `2 %`,
@@ -426,10 +423,8 @@ proptest! {
     #[test]
     fn any_name_leaves_the_other_forms_readable(names in proptest::collection::vec(any::<String>(), 1..5)) {
         let results = renamed(fixtures::small(), &names);
-        for format in [HyperfineFormat::One, HyperfineFormat::Two] {
-            let read: serde_json::Value = serde_json::from_str(&hyperfine_json(&results, format)).unwrap();
-            prop_assert!(read["results"].as_array().is_some_and(|written| written.len() == 6));
-        }
+        let read: serde_json::Value = serde_json::from_str(&hyperfine_json(&results)).unwrap();
+        prop_assert!(read["results"].as_array().is_some_and(|written| written.len() == 6));
         let table = csv(&results);
         prop_assert_eq!(csv::Reader::from_reader(table.as_bytes()).records().count(), 18);
     }

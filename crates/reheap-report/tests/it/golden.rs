@@ -4,7 +4,7 @@
 
 use crate::fixtures;
 use reheap_bench::overview::Overview;
-use reheap_report::{Colour, HyperfineFormat, Style};
+use reheap_report::{Colour, Style};
 
 /// One with a setting of its own for each, so that names in `snapshots/` are the ones given here.
 macro_rules! golden {
@@ -162,16 +162,10 @@ fn a_spreadsheet_has_a_line_for_each_run() {
 }
 
 #[test]
-fn hyperfine_of_both_versions() {
-    let small = fixtures::small();
-    let small = Overview::of(&small);
+fn the_json_of_hyperfine() {
     golden!(
-        "hyperfine-1.json",
-        reheap_report::hyperfine_json(&small, HyperfineFormat::One)
-    );
-    golden!(
-        "hyperfine-2.json",
-        reheap_report::hyperfine_json(&small, HyperfineFormat::Two)
+        "hyperfine.json",
+        reheap_report::hyperfine_json(&Overview::of(&fixtures::small()))
     );
 }
 

@@ -5,7 +5,7 @@ use reheap_bench::overview::Overview;
 use reheap_bench::results::Results;
 use reheap_command::output;
 use reheap_command::ui;
-use reheap_report::{HyperfineFormat, Style};
+use reheap_report::Style;
 
 /// Writes every format that the user asked for. If none goes to standard output, the tables do.
 pub fn all(overview: &Overview<'_>, outputs: &Outputs) -> anyhow::Result<()> {
@@ -48,7 +48,7 @@ fn rendered(form: Form, overview: &Overview<'_>) -> String {
         Form::Html => reheap_report::html(overview),
         Form::Markdown => reheap_report::markdown(overview),
         Form::Csv => reheap_report::csv(overview),
-        Form::Hyperfine => reheap_report::hyperfine_json(overview, HyperfineFormat::One),
+        Form::Hyperfine => reheap_report::hyperfine_json(overview),
         Form::Bencher => reheap_report::bencher_json(overview),
     }
 }
