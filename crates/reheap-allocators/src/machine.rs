@@ -24,6 +24,8 @@ const ZIG_VERSION: &str = "0.14.1";
 
 /// Zig needs 350 MB, what it compiles for itself 150 MB, and the build of an allocator up to 200 MB.
 const FREE_BYTES_WANTED: u64 = 1 << 30;
+/// What the build of an allocator may need, with a compiler that is there.
+const BUILD_BYTES_MAX: u64 = 200 << 20;
 
 /// The directory below the cache into which [`Fix::Run`] puts Zig, for [`Search::with_tools`].
 pub fn tools_directory(cache: &Path) -> PathBuf {
@@ -395,13 +397,12 @@ impl Machine {
 
     fn disk(&self) -> Result<String, String> {
         let directory = self.existing_directory();
-        let disk = rustix::fs::statvfs(directory).map_err(|error| {
+        let free_bytes = free_bytes(directory).map_err(|error| {
             format!(
                 "cannot read the free space of `{}`: {error}",
                 directory.display()
             )
         })?;
-        let free_bytes = disk.f_bavail.saturating_mul(disk.f_frsize);
         let shown = format!("{} MiB in `{}`", free_bytes >> 20, directory.display());
         if free_bytes >= FREE_BYTES_WANTED {
             Ok(shown)
@@ -583,6 +584,16 @@ impl Manager {
         commands.push(CommandLine::new(self.program(), &words));
         commands
     }
+}
+
+/// Whether the file system of a directory has less room than the build of an allocator may need.
+pub fn is_short_of_room(directory: &Path) -> bool {
+    free_bytes(directory).is_ok_and(|free_bytes| free_bytes < BUILD_BYTES_MAX)
+}
+
+fn free_bytes(directory: &Path) -> rustix::io::Result<u64> {
+    let disk = rustix::fs::statvfs(directory)?;
+    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use reheap_allocators::compiler::{self, Compiler, Language, Purpose, Search};
 use reheap_allocators::libc::Replacement;
 use reheap_allocators::link_kind::LinkKind;
 use reheap_allocators::machine;
+use reheap_allocators::machine::is_short_of_room;
 use reheap_allocators::memory::{self, BuiltMemoryFunctions, MemoryFunctions};
 use reheap_allocators::own_library::OwnLibrary;
 use reheap_allocators::prebuilt::{Prebuilt, PrebuiltError};
@@ -473,11 +474,13 @@ impl Workshop {
             let name = choice.allocator.name;
             let reasons = anyhow::Error::new(error);
             let text = format!("cannot build {name}: {reasons:#}");
-            let is_full = text.contains(DISK_FULL);
+            let is_full = self
+                .cache()
+                .is_ok_and(|cache| is_short_of_room(cache.root()));
             let failure = Failure::failed(text);
             let failure = match self.network {
-                _ if is_full => failure.hint("make room for the cache").or(&another_cache()),
                 _ if lacks_cxx(&reasons) => failure.hint("reheap doctor --fix"),
+                _ if is_full => failure.hint("make room for the cache").or(&another_cache()),
                 Network::Forbidden => failure
                     .hint("reheap has to download its sources once: try again without --offline"),
                 Network::AsConfigured => failure,
@@ -486,9 +489,6 @@ impl Workshop {
         })
     }
 }
-
-/// What reheap, Cargo and compilers say when they cannot write (errno(3), ENOSPC).
-const DISK_FULL: &str = "No space left on device";
 
 /// Refuses an allocator that cannot be built for the target, and names those that can.
 pub fn refuse_missing(choice: &Choice, target: &Target) -> Result<(), Failure> {
