@@ -3,9 +3,9 @@
 use crate::targets::elf;
 use crate::targets::program::CODE_START;
 use reheap_bench::results::Results;
-use reheap_profile::trace::writer::Writer;
-use reheap_profile::trace::{Function, Process, RawEvent};
 use reheap_report::{attacks, profile};
+use reheap_trace::writer::Writer;
+use reheap_trace::{Function, Process, RawEvent};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;

@@ -17,11 +17,8 @@ mod process;
 mod processor;
 pub mod profile;
 pub mod recording;
-pub mod replay;
 mod samples;
 pub mod stacks;
-mod sys;
-pub mod trace;
 mod tracer;
 
 #[cfg(test)]

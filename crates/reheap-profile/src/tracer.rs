@@ -1,9 +1,9 @@
 //! Writes a trace while the program runs, in a thread of its own: what the threads of all processes put into their rings.
 
 use crate::recording::{Place, Recording};
-use crate::trace::ring::Clock;
-use crate::trace::writer::{Writer, Written};
-use crate::trace::{Process, RawEvent, Stream, TraceError};
+use reheap_trace::ring::Clock;
+use reheap_trace::writer::{Writer, Written};
+use reheap_trace::{Process, RawEvent, Stream, TraceError};
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{self, BufWriter};

@@ -6,10 +6,10 @@ use reheap_allocators::program;
 use reheap_command::choice::Choice;
 use reheap_command::pulse;
 use reheap_command::ui::Failure;
-use reheap_profile::replay::{
+use reheap_static::project::proof::Proof;
+use reheap_trace::replay::{
     self, COMPILER_FLAGS, Options, Plan, ReplayError, SOURCE, Speed, Touch,
 };
-use reheap_static::project::proof::Proof;
 use reheap_workshop::workshop::Workshop;
 use std::ffi::OsString;
 use std::fs::File;

@@ -59,8 +59,8 @@ fn make_for(
         &[]
     };
     let replayer = program::replayer(
-        reheap_profile::replay::SOURCE,
-        &reheap_profile::replay::COMPILER_FLAGS,
+        reheap_trace::replay::SOURCE,
+        &reheap_trace::replay::COMPILER_FLAGS,
     );
     let own = Own {
         libraries,

@@ -1,8 +1,8 @@
 //! Recorded calls.
 
-use reheap_profile::replay::{self, Options};
-use reheap_profile::trace::reader::{Reader, Record};
-use reheap_profile::trace::writer::Writer;
+use reheap_trace::reader::{Reader, Record};
+use reheap_trace::replay::{self, Options};
+use reheap_trace::writer::Writer;
 use std::collections::HashMap;
 
 /// Splits the input: the kind, two bytes of length, and the payload.

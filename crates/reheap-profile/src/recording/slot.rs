@@ -5,7 +5,7 @@ use crate::profile::{
     Counts, HUGE_BYTES, LifetimeBucket, LifetimeInAllocationsBucket, Live, Realloc, SizeBucket,
     Thread, Usable,
 };
-use crate::sys::SharedMemory;
+use reheap_trace::SharedMemory;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 

@@ -9,6 +9,5 @@ mod replay;
 mod stacks;
 mod stacks_damaged;
 mod support;
-mod trace;
 mod trace_hooks;
 mod workshop;

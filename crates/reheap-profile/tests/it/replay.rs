@@ -2,10 +2,10 @@
 
 use crate::support;
 use proptest::prelude::*;
-use reheap_profile::replay::{self, Options, Outcome, Plan, ReplayError, Speed, Touch};
-use reheap_profile::trace::ring::Clock;
-use reheap_profile::trace::writer::Writer;
-use reheap_profile::trace::{Function, INTO_REALLOC, Process, RawEvent};
+use reheap_trace::replay::{self, Options, Outcome, Plan, ReplayError, Speed, Touch};
+use reheap_trace::ring::Clock;
+use reheap_trace::writer::Writer;
+use reheap_trace::{Function, INTO_REALLOC, Process, RawEvent};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -24,7 +24,12 @@ fn replayers() -> &'static [(&'static str, PathBuf)] {
         ] {
             let path = directory.path().join(name.replace(' ', "-"));
             let flags = [&replay::COMPILER_FLAGS[..], flags].concat();
-            support::compile(compiler, &["replayer/replayer.c"], &flags, &path);
+            support::compile(
+                compiler,
+                &["../reheap-trace/replayer/replayer.c"],
+                &flags,
+                &path,
+            );
             made.push((name, path));
         }
         (directory, made)

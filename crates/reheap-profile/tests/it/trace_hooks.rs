@@ -1,9 +1,9 @@
 //! Real programs, recorded by the C code that the hooks have.
 
 use crate::support;
-use reheap_profile::trace::reader::{Reader, Record};
-use reheap_profile::trace::ring::{Clock, State};
-use reheap_profile::trace::{Event, Function, Taken};
+use reheap_trace::reader::{Reader, Record};
+use reheap_trace::ring::{Clock, State};
+use reheap_trace::{Event, Function, Taken};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::BufReader;

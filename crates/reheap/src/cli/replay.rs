@@ -5,8 +5,8 @@ use reheap_command::choice::{AllocatorArguments, Choice};
 use reheap_command::interrupt;
 use reheap_command::pulse;
 use reheap_command::ui::{self, Failure};
-use reheap_profile::replay::{Outcome, Plan};
-use reheap_profile::trace::reader::Ending;
+use reheap_trace::reader::Ending;
+use reheap_trace::replay::{Outcome, Plan};
 use reheap_variants::replaying::{self, PerformingArguments, Prepared, Replayer, Unnamed};
 use reheap_workshop::workshop::{Network, Workshop};
 use serde_json::{Value, json};
@@ -255,7 +255,8 @@ impl Replay<'_> {
 
     fn as_json(&self) -> Value {
         let plan = self.plan;
-        let live = |live: reheap_profile::replay::Live| json!({"blocks": live.blocks, "bytes": live.bytes});
+        let live =
+            |live: reheap_trace::replay::Live| json!({"blocks": live.blocks, "bytes": live.bytes});
         json!({
             "format": 1,
             "allocator": self.choice.allocator.name,

@@ -2,8 +2,8 @@
 
 use crate::common::command::{EVENT_DEADLINE, Running, in_time, make_fifo};
 use crate::common::{Outcome, reheap, run, run_with_input, started_by};
-use reheap_profile::trace::writer::Writer;
-use reheap_profile::trace::{Function, Process, RawEvent};
+use reheap_trace::writer::Writer;
+use reheap_trace::{Function, Process, RawEvent};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;

@@ -1,8 +1,9 @@
 //! Records the calls of a program, as `reheap profile --trace` does, with the preload of `programs/traced.c`.
 
-use reheap_profile::trace::Process;
-use reheap_profile::trace::ring::{AREA_WORDS, Area, Clock, RING_WORDS, Ring, SharedMemory, State};
-use reheap_profile::trace::writer::{Writer, Written};
+use reheap_trace::Process;
+use reheap_trace::SharedMemory;
+use reheap_trace::ring::{AREA_WORDS, Area, Clock, RING_WORDS, Ring, State};
+use reheap_trace::writer::{Writer, Written};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};

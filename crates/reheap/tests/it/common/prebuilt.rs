@@ -7,7 +7,8 @@ use reheap_allocators::prebuilt::{self, Own, Produced, Selection};
 use reheap_allocators::target::{Libc, Target};
 use reheap_allocators::upstream::Toolchain;
 use reheap_allocators::{own_library, program};
-use reheap_profile::{hooks, replay};
+use reheap_profile::hooks;
+use reheap_trace::replay;
 use std::path::Path;
 
 /// What `make dist` makes, for this processor, with this machine's compilers.

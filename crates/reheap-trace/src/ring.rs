@@ -3,9 +3,8 @@
 //! The program can write anything into that memory, also while it is read. So it is words that are loaded one by one,
 //! and a ring that makes no sense is given up.
 
-use super::RawEvent;
-use super::sys;
-pub use crate::sys::SharedMemory;
+use crate::RawEvent;
+use crate::sys::counter;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -184,8 +183,8 @@ const CALIBRATION: Duration = Duration::from_millis(10);
 impl Clock {
     /// The processor's counter where it runs at the same rate on all cores and in all states; else the system's clock.
     pub fn of_this_machine() -> Self {
-        match sys::counter() {
-            Some(began) if sys::counter_is_steady() => Self::of_counter(began),
+        match counter::counter() {
+            Some(began) if counter::counter_is_steady() => Self::of_counter(began),
             _ => Self::of_system(),
         }
     }
@@ -194,7 +193,7 @@ impl Clock {
     pub fn of_system() -> Self {
         Self {
             kind: ClockKind::SystemCall,
-            began: sys::monotonic(),
+            began: counter::monotonic(),
             scale: 1 << 32,
         }
     }
@@ -206,7 +205,7 @@ impl Clock {
             std::thread::sleep(CALIBRATION - elapsed);
             elapsed = start.elapsed();
         }
-        let steps = sys::counter().unwrap_or(began).wrapping_sub(began);
+        let steps = counter::counter().unwrap_or(began).wrapping_sub(began);
         if steps == 0 {
             return Self::of_system();
         }
@@ -222,8 +221,8 @@ impl Clock {
     /// since: see [`super::writer`].
     pub fn now(&self) -> u64 {
         let now = match self.kind {
-            ClockKind::SystemCall => sys::monotonic(),
-            ClockKind::Counter => sys::counter().unwrap_or(self.began),
+            ClockKind::SystemCall => counter::monotonic(),
+            ClockKind::Counter => counter::counter().unwrap_or(self.began),
         };
         self.nanoseconds(now.wrapping_sub(self.began))
     }

@@ -1,9 +1,9 @@
 //! What is written comes back; what is cut off or changed is told, and harms nobody.
 
 use proptest::prelude::*;
-use reheap_profile::trace::reader::{Ending, Reader, Record};
-use reheap_profile::trace::writer::Writer;
-use reheap_profile::trace::{
+use reheap_trace::reader::{Ending, Reader, Record};
+use reheap_trace::writer::Writer;
+use reheap_trace::{
     Block, Event, Function, INTO_REALLOC, Process, RawEvent, TICK_NANOSECONDS, Taken, Totals,
     TraceError,
 };

@@ -11,7 +11,7 @@ mod source;
 
 pub use plan::{Live, Plan, prepare};
 
-use crate::trace::TraceError;
+use crate::TraceError;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::PathBuf;

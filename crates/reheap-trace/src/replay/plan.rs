@@ -16,8 +16,8 @@
 use super::room::Room;
 use super::source::Source;
 use super::{Options, ReplayError, Speed, Touch};
-use crate::trace::reader::{Ending, Record};
-use crate::trace::{AddressHasher, Block, Effect, Event, Function, Process, Stream, Taken};
+use crate::reader::{Ending, Record};
+use crate::{AddressHasher, Block, Effect, Event, Function, Process, Stream, Taken};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs::File;
 use std::hash::BuildHasherDefault;

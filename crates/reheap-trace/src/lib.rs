@@ -12,9 +12,12 @@
 mod columns;
 mod format;
 pub mod reader;
+pub mod replay;
 pub mod ring;
 mod sys;
 pub mod writer;
+
+pub use sys::shared_memory::SharedMemory;
 
 use serde::{Deserialize, Serialize};
 use std::hash::Hasher;

@@ -1,6 +1,4 @@
-//! Memory that reheap shares with other processes: the only unsafe code of the recording.
-
-#![allow(unsafe_code)]
+//! Memory that reheap shares with other processes.
 
 use rustix::fs::MemfdFlags;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -29,7 +27,7 @@ impl SharedMemory {
     ///
     /// # Errors
     /// When the system has no such files, or no room for the mapping.
-    pub(crate) fn create(name: &str, bytes: usize) -> io::Result<Self> {
+    pub fn create(name: &str, bytes: usize) -> io::Result<Self> {
         let file = File::from(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?);
         // Beyond the limit of file sizes, a signal would end this process (setrlimit(2)).
         let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
@@ -58,12 +56,12 @@ impl SharedMemory {
     }
 
     /// The number of its descriptor.
-    pub(crate) fn descriptor(&self) -> RawFd {
+    pub fn descriptor(&self) -> RawFd {
         self.file.as_raw_fd()
     }
 
     /// Bytes of it; fewer, where it ends before.
-    pub(crate) fn read(&self, offset: usize, bytes: usize) -> Vec<u8> {
+    pub fn read(&self, offset: usize, bytes: usize) -> Vec<u8> {
         let mut read = vec![0; bytes];
         // A file in memory that was mapped whole can be read.
         let filled = self.file.read_at(&mut read, offset as u64).unwrap_or(0);
@@ -72,7 +70,7 @@ impl SharedMemory {
     }
 
     /// The file.
-    pub(crate) fn file(&self) -> &File {
+    pub fn file(&self) -> &File {
         &self.file
     }
 
@@ -80,7 +78,7 @@ impl SharedMemory {
     ///
     /// # Panics
     /// When they are not all inside, or not aligned.
-    pub(crate) fn word(&self, offset: usize) -> &AtomicU64 {
+    pub fn word(&self, offset: usize) -> &AtomicU64 {
         assert!(
             offset.is_multiple_of(8) && offset < self.bytes - 7,
             "{offset}"
@@ -94,7 +92,7 @@ impl SharedMemory {
     ///
     /// # Panics
     /// When they are not all inside, or not aligned.
-    pub(crate) fn half(&self, offset: usize) -> &AtomicU32 {
+    pub fn half(&self, offset: usize) -> &AtomicU32 {
         assert!(
             offset.is_multiple_of(4) && offset < self.bytes - 3,
             "{offset}"
@@ -117,7 +115,7 @@ impl SharedMemory {
     }
 
     /// Takes words out, and leaves zeroes. Nobody else may use them meanwhile.
-    pub(crate) fn take(&self, offset: usize, bytes: usize) -> Vec<u8> {
+    pub fn take(&self, offset: usize, bytes: usize) -> Vec<u8> {
         let taken = self.read(offset, bytes);
         // Through the file, the kernel does it ten times faster than stores of atomic words.
         let zeroes = vec![0; bytes];
@@ -130,7 +128,7 @@ impl SharedMemory {
     }
 
     /// The word there, as it is now.
-    pub(crate) fn load(&self, offset: usize) -> u64 {
+    pub fn load(&self, offset: usize) -> u64 {
         self.word(offset).load(Ordering::Acquire)
     }
 }

@@ -3,8 +3,8 @@
 use super::super::Touch;
 use super::super::room::BYTES_PER_BLOCK;
 use super::*;
-use crate::trace::writer::Writer;
-use crate::trace::{Function, Process, RawEvent};
+use crate::writer::Writer;
+use crate::{Function, Process, RawEvent};
 use std::fs;
 
 const BLOCKS: u64 = 10_000;

@@ -5,8 +5,8 @@
 //! second read what the first did.
 
 use super::ReplayError;
-use crate::trace::TraceError;
-use crate::trace::reader::{Ending, Reader, Record};
+use crate::TraceError;
+use crate::reader::{Ending, Reader, Record};
 use rustix::fs::OFlags;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek as _, SeekFrom};
@@ -83,8 +83,8 @@ impl<R: Read> Read for Summed<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::writer::Writer;
-    use crate::trace::{Function, Process, RawEvent};
+    use crate::writer::Writer;
+    use crate::{Function, Process, RawEvent};
     use std::fs;
 
     /// A trace in which the process with this number calls malloc so often.

@@ -1,10 +1,8 @@
 //! The processor's counter, which `hooks/trace.c` reads too.
-#![allow(unsafe_code)]
-
 use rustix::time::{ClockId, clock_gettime};
 
 /// Where it is now; `None` on processors whose counter is not known.
-pub(super) fn counter() -> Option<u64> {
+pub(crate) fn counter() -> Option<u64> {
     #[cfg(target_arch = "x86_64")]
     {
         // SAFETY: every x86-64 processor has the instruction, and Linux lets programs execute it unless one asked not to
@@ -26,7 +24,7 @@ pub(super) fn counter() -> Option<u64> {
 }
 
 /// Whether it runs at one rate, on all cores alike. The kernel trusts it then for its own clock.
-pub(super) fn counter_is_steady() -> bool {
+pub(crate) fn counter_is_steady() -> bool {
     if cfg!(target_arch = "aarch64") {
         return true;
     }
@@ -38,7 +36,7 @@ pub(super) fn counter_is_steady() -> bool {
 }
 
 /// CLOCK_MONOTONIC, in nanoseconds.
-pub(super) fn monotonic() -> u64 {
+pub(crate) fn monotonic() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

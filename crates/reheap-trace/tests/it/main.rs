@@ -1,0 +1,3 @@
+//! The tests of `reheap-trace`, in one executable.
+
+mod trace;
