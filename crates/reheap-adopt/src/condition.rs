@@ -1,6 +1,6 @@
 //! Conditions, from `cfg(…)` in sources, tables of targets in manifests, and features.
 //!
-//! A condition is a boolean function of a [`World`]: a target, the features that are on, and whatever else a build may
+//! A condition is a boolean function of a [`Build`]: a target, the features that are on, and whatever else a build may
 //! set. `cfg-expr` parses the text and knows rustc's targets.
 
 use cfg_expr::Expression;
@@ -33,7 +33,7 @@ pub enum Condition {
 
 /// One way to build a package.
 #[derive(Debug, Clone)]
-pub struct World<'a> {
+pub struct Build<'a> {
     /// For which target.
     pub target: &'static TargetInfo,
     /// The features that are on, with those that others turned on.
@@ -120,19 +120,19 @@ impl Condition {
     }
 
     /// Whether it holds.
-    pub fn holds(&self, world: &World<'_>) -> bool {
+    pub fn holds(&self, build: &Build<'_>) -> bool {
         match self {
             Self::Cfg(expression) => expression.eval(|predicate| match predicate {
-                Predicate::Target(predicate) => world.target.matches(predicate),
-                Predicate::Feature(name) => world.features.contains(*name),
-                other => world.others.contains(&name_of(other)),
+                Predicate::Target(predicate) => build.target.matches(predicate),
+                Predicate::Feature(name) => build.features.contains(*name),
+                other => build.others.contains(&name_of(other)),
             }),
-            Self::Triple(name) => world.target.triple.as_str() == name,
-            Self::Feature(name) => world.features.contains(name),
-            Self::Unknown(text) => world.others.contains(text),
-            Self::All(parts) => parts.iter().all(|part| part.holds(world)),
-            Self::Any(parts) => parts.iter().any(|part| part.holds(world)),
-            Self::Not(part) => !part.holds(world),
+            Self::Triple(name) => build.target.triple.as_str() == name,
+            Self::Feature(name) => build.features.contains(name),
+            Self::Unknown(text) => build.others.contains(text),
+            Self::All(parts) => parts.iter().all(|part| part.holds(build)),
+            Self::Any(parts) => parts.iter().any(|part| part.holds(build)),
+            Self::Not(part) => !part.holds(build),
         }
     }
 

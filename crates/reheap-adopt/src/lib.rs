@@ -13,6 +13,7 @@
 //! This crate prints nothing and changes no file; it reads those of a project, and asks Cargo for its packages.
 
 pub mod adoption;
+pub mod builds;
 mod checks;
 pub mod condition;
 pub mod crates;
@@ -28,4 +29,3 @@ pub mod readers;
 pub mod sources;
 pub mod text;
 pub mod workflows;
-pub mod worlds;

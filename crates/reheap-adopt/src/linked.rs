@@ -4,12 +4,12 @@
 //! Each of these is compiled with the features that it gets from the one above, so whether it is there depends on the
 //! whole chain.
 
-use crate::condition::{Condition, World};
+use crate::builds::Builds;
+use crate::condition::{Build, Condition};
 use crate::features::Active;
 use crate::manifest::{Dependency, Kind};
 use crate::project::{Kind as TargetKind, Package, Project, Target};
 use crate::sources::{GlobalAllocator, Place};
-use crate::worlds::Worlds;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// By how many ways a package gets into a program, at most. In a dense workspace there are more than anybody could try.
@@ -117,12 +117,12 @@ impl<'a> Linked<'a> {
     }
 
     /// The builds that differ in what is linked.
-    pub(crate) fn worlds(&self) -> Worlds {
-        self.worlds_with(&[], &[])
+    pub(crate) fn builds(&self) -> Builds {
+        self.builds_with(&[], &[])
     }
 
     /// Those that differ also in a condition, or in the features of other dependencies.
-    pub(crate) fn worlds_with(&self, conditions: &[Condition], keys: &[String]) -> Worlds {
+    pub(crate) fn builds_with(&self, conditions: &[Condition], keys: &[String]) -> Builds {
         let more = conditions;
         let steps = || self.parts.iter().flat_map(|part| &part.chain);
         let required: Vec<Condition> = self
@@ -144,7 +144,7 @@ impl<'a> Linked<'a> {
             .cloned()
             .collect();
         let conditions = conditions.chain(of_steps).chain(refused);
-        Worlds::of(
+        Builds::of(
             conditions.chain(&required).chain(more),
             &self.package.manifest.features,
             &keys,
@@ -152,14 +152,14 @@ impl<'a> Linked<'a> {
     }
 
     /// Those that are in it in one build; none if there is no such build.
-    pub(crate) fn active(&self, world: &World<'_>, active: &Active) -> Vec<(&Part<'a>, Active)> {
+    pub(crate) fn active(&self, build: &Build<'_>, active: &Active) -> Vec<(&Part<'a>, Active)> {
         let mut required = self.target.required_features.iter();
-        if !required.all(|name| world.features.contains(name)) {
+        if !required.all(|name| build.features.contains(name)) {
             return Vec::new();
         }
         let mut all: Vec<(&Part<'_>, Active)> = Vec::new();
         for part in &self.parts {
-            match part.state(world, active) {
+            match part.state(build, active) {
                 State::Refused => return Vec::new(),
                 // It may be there by two ways.
                 State::There(_) if all.iter().any(|(other, _)| part.is_same(other)) => {}
@@ -183,16 +183,16 @@ impl Part<'_> {
         std::ptr::eq(self.allocator, other.allocator)
     }
 
-    fn state(&self, world: &World<'_>, active: &Active) -> State {
+    fn state(&self, build: &Build<'_>, active: &Active) -> State {
         let mut active = active.clone();
-        let mut others = world.others.clone();
+        let mut others = build.others.clone();
         if self.is_beside {
             // Cargo compiles only the file itself for tests.
             others.remove("test");
         }
         for step in &self.chain {
-            let at = World {
-                target: world.target,
+            let at = Build {
+                target: build.target,
                 features: &active.features,
                 others: &others,
             };
@@ -201,8 +201,8 @@ impl Part<'_> {
             }
             active = step.by.features_of(&step.to.manifest.features, &active);
         }
-        let at = World {
-            target: world.target,
+        let at = Build {
+            target: build.target,
             features: &active.features,
             others: &others,
         };

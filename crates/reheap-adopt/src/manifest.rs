@@ -1,6 +1,6 @@
 //! What a `Cargo.toml` says of dependencies and features, and where.
 
-use crate::condition::{Condition, World};
+use crate::condition::{Build, Condition};
 use crate::crates;
 use crate::error::AdoptError;
 use crate::features::{Active, Features};
@@ -76,12 +76,12 @@ impl Dependency {
     }
 
     /// Whether a build has it. `active` is what the features of its own package turn on.
-    pub fn is_there(&self, world: &World<'_>, active: &Active) -> bool {
+    pub fn is_there(&self, build: &Build<'_>, active: &Active) -> bool {
         let is_enabled = !self.is_optional || active.dependencies.contains(&self.key);
         // In a table of targets, Cargo knows nothing but the target (Cargo book, "Platform specific dependencies").
         let nothing = BTreeSet::new();
-        let at = World {
-            target: world.target,
+        let at = Build {
+            target: build.target,
             features: &nothing,
             others: &nothing,
         };

@@ -38,6 +38,6 @@ pub fn read_as_each_kind(text: &Text) {
         let _ = dockerfile.around(stage).count();
     }
     for command in shell::commands(&text.contents) {
-        let _ = yaml::beside(&text.contents, text.line(command.at));
+        let _ = yaml::container_of(&text.contents, text.line(command.at));
     }
 }

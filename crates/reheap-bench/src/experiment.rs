@@ -87,11 +87,11 @@ impl Measuring<'_> {
     fn all(&mut self) -> Result<Ending, MeasureError> {
         let mut first_runs = FirstRuns::new(&mut self.runner);
         let made = first_runs.make();
-        let field = first_runs.field();
-        self.latest = field.took;
-        self.benchmark.left_out.extend(field.left_out);
+        let participants = first_runs.participants();
+        self.latest = participants.took;
+        self.benchmark.left_out.extend(participants.left_out);
         made?;
-        if let Some(runs) = field.all_failed {
+        if let Some(runs) = participants.all_failed {
             for (variant, began, finished) in runs {
                 self.keep(variant, 0, variant, began, finished);
             }
@@ -103,7 +103,7 @@ impl Measuring<'_> {
             .filter(|&&place| self.latest[place].is_some());
         let (end, candidates) = (self.expected_end(0, None), running.count());
         self.runner.watch.rounds_begin(&end, candidates);
-        self.baseline_worked = field.baseline_succeeded;
+        self.baseline_worked = participants.baseline_succeeded;
         self.rounds()
     }
 

@@ -12,7 +12,7 @@ pub use crate::output::Output;
 use crate::output::{OnLine, Source};
 use crate::process_tree::kill_own_descendants;
 use crate::results::{Cost, Counters, Outcome};
-use crate::running::{Remains, Running};
+use crate::running::{Ended, Running};
 use crate::sys::{self, Report};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -227,7 +227,7 @@ impl Launcher {
             None => Some(counters::Open::new()),
             Some(_) => None,
         };
-        let (ending, remains) = self.start(command, limits, on_line).and_then(|running| {
+        let (ending, ended) = self.start(command, limits, on_line).and_then(|running| {
             follow_to_the_end(running, limits, stop).map_err(|reason| match reason.kind() {
                 io::ErrorKind::TimedOut => RunError::StillRunning {
                     program: command.program.clone(),
@@ -238,7 +238,7 @@ impl Launcher {
                 },
             })
         })?;
-        let report = report_of(command, &remains)?;
+        let report = report_of(command, &ended)?;
         if ending == Ending::Interrupted {
             return Err(RunError::Interrupted);
         }
@@ -250,13 +250,13 @@ impl Launcher {
                 _ => outcome(report.wait_status),
             },
             program: command.program.clone(),
-            cost: cost(&report, remains.mean_rss_bytes),
+            cost: cost(&report, ended.mean_rss_bytes),
             counters: counters.map(counters::Open::read),
             metrics: BTreeMap::new(),
             metrics_without_number: BTreeMap::new(),
             left_running: ending == Ending::ByItself && report.is_something_left,
-            stdout: remains.stdout,
-            stderr: remains.stderr,
+            stdout: ended.stdout,
+            stderr: ended.stderr,
         };
         Ok((ending, finished))
     }
@@ -310,7 +310,7 @@ fn follow_to_the_end(
     mut running: Running<'_>,
     limits: &Limits<'_>,
     stop: &dyn Fn() -> Option<Duration>,
-) -> io::Result<(Ending, Remains)> {
+) -> io::Result<(Ending, Ended)> {
     let ending = follow_until_ending(&mut running, limits, stop)?;
     let grace = match ending {
         Ending::ByItself => Duration::ZERO,
@@ -360,21 +360,19 @@ fn is_interruption(signal: i32) -> bool {
     matches!(signal, 1 | 2 | 15)
 }
 
-fn report_of(command: &CommandLine, remains: &Remains) -> Result<Report, RunError> {
+fn report_of(command: &CommandLine, ended: &Ended) -> Result<Report, RunError> {
     let not_started = |error_code| RunError::Start {
         program: command.program.clone(),
         reason: io::Error::from_raw_os_error(error_code),
     };
-    match remains.report {
+    match ended.report {
         // A terminal's Ctrl-C reaches the launcher as well, until it has a process group of its own.
-        None if remains.launcher.signal().is_some_and(is_interruption) => {
-            Err(RunError::Interrupted)
-        }
-        None => Err(match remains.launcher.code() {
+        None if ended.launcher.signal().is_some_and(is_interruption) => Err(RunError::Interrupted),
+        None => Err(match ended.launcher.code() {
             Some(error @ 1..255) => not_started(error),
             _ => RunError::NoReport {
                 program: command.program.clone(),
-                status: remains.launcher,
+                status: ended.launcher,
             },
         }),
         Some(report) if report.exec_error != 0 => Err(not_started(report.exec_error)),

@@ -42,8 +42,8 @@ pub(crate) struct Running<'a> {
     piece: Vec<u8>,
 }
 
-/// What a command left behind when nothing of it runs any more.
-pub(crate) struct Remains {
+/// A command of which nothing runs any more, and what it left.
+pub(crate) struct Ended {
     /// None if the launcher did not get to write one.
     pub(crate) report: Option<Report>,
     pub(crate) launcher: ExitStatus,
@@ -119,7 +119,7 @@ impl<'a> Running<'a> {
     ///
     /// # Errors
     /// `TimedOut` if a process cannot be ended, as one that belongs to another user.
-    pub(crate) fn end(mut self) -> io::Result<Remains> {
+    pub(crate) fn end(mut self) -> io::Result<Ended> {
         let give_up = Instant::now() + KILL_FOR;
         // To walk through /proc takes a good part of a short run, and the launcher knows whether there is a reason to.
         let is_something_left =
@@ -138,7 +138,7 @@ impl<'a> Running<'a> {
         for stream in [&mut self.stdout, &mut self.stderr] {
             stream.drain(&mut self.piece, self.on_line.as_deref_mut())?;
         }
-        Ok(Remains {
+        Ok(Ended {
             report: Report::parse(&self.report),
             launcher,
             mean_rss_bytes: self.resident.mean(ended),

@@ -74,7 +74,7 @@ impl Placement {
         let target = cfg_expr::targets::get_builtin_target_by_triple(triple);
         target.is_some_and(|target| {
             let none = BTreeSet::new();
-            self.condition.holds(&crate::condition::World {
+            self.condition.holds(&crate::condition::Build {
                 target,
                 features: &none,
                 others: &none,

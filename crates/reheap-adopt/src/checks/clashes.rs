@@ -17,8 +17,8 @@ pub(crate) fn of(project: &Project) -> Vec<Finding> {
                 continue;
             }
             let mut pair = None;
-            let found = linked.worlds().find(|world, active| {
-                let active = linked.active(world, active);
+            let found = linked.builds().find(|build, active| {
+                let active = linked.active(build, active);
                 if let [(first, _), (second, _), ..] = &active[..] {
                     pair = Some(((*first).clone(), (*second).clone()));
                 }

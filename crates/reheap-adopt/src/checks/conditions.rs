@@ -5,14 +5,14 @@
 //! one is used because features of both are on. Nor can one say "with both features": a program needs two that turn on
 //! nothing of each other, and one of them has to bring the allocator.
 
-use crate::condition::{Atoms, Condition, World};
+use crate::builds::{Builds, Found};
+use crate::condition::{Atoms, Build, Condition};
 use crate::crates::{self, AllocatorCrate};
 use crate::features::Active;
 use crate::finding::{Finding, Rule};
 use crate::manifest::{Dependency, Kind};
 use crate::project::{Kind as TargetKind, Package, Target};
 use crate::sources::{GlobalAllocator, Mention, Place};
-use crate::worlds::{Found, Worlds};
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
@@ -115,48 +115,48 @@ impl<'a> Pair<'a> {
     }
 
     fn findings(&self) -> Vec<Finding> {
-        let worlds = self.worlds();
+        let builds = self.builds();
         let needs = self.needs.iter();
         let missing: Vec<Finding> = needs
-            .filter_map(|need| self.missing(&worlds, need))
+            .filter_map(|need| self.missing(&builds, need))
             .collect();
         if missing.is_empty() {
-            self.unused(&worlds).into_iter().collect()
+            self.unused(&builds).into_iter().collect()
         } else {
             missing
         }
     }
 
-    fn unused(&self, worlds: &Worlds) -> Option<Finding> {
+    fn unused(&self, builds: &Builds) -> Option<Finding> {
         if self.uses.is_empty() {
             return None;
         }
-        let is_unused = |world: &World<'_>, active: &Active| {
-            self.is_compiled(world, active) && !self.is_used(world)
+        let is_unused = |build: &Build<'_>, active: &Active| {
+            self.is_compiled(build, active) && !self.is_used(build)
         };
-        let is_in_use = |world: &World<'_>, active: &Active| {
-            self.is_compiled(world, active) && self.is_used(world)
+        let is_in_use = |build: &Build<'_>, active: &Active| {
+            self.is_compiled(build, active) && self.is_used(build)
         };
         let mut targets = self.package.targets.iter();
         let has_library = targets.any(|target| matches!(target.kind, TargetKind::Library { .. }));
         let mut in_use: HashMap<String, bool> = HashMap::new();
-        let unused = worlds.find_whatever_else(|world, active| {
+        let unused = builds.find_whatever_else(|build, active| {
             // Without its programs, only a library makes the package worth building.
-            let is_built = has_library || self.is_required(world);
-            let is_outranked = self.others.iter().any(|one| is_active(one, world));
+            let is_built = has_library || self.is_required(build);
+            let is_outranked = self.others.iter().any(|one| is_active(one, build));
             let mut may_be_in_use = || {
-                let known = in_use.entry(world.target.triple.to_string());
-                *known.or_insert_with(|| worlds.any_features(world.target, is_in_use))
+                let known = in_use.entry(build.target.triple.to_string());
+                *known.or_insert_with(|| builds.any_features(build.target, is_in_use))
             };
             is_built
-                && is_unused(world, active)
-                && !self.is_half_required(world)
+                && is_unused(build, active)
+                && !self.is_half_required(build)
                 && !(is_outranked && may_be_in_use())
         })?;
-        Some(self.unused_in(worlds, &unused))
+        Some(self.unused_in(builds, &unused))
     }
 
-    fn worlds(&self) -> Worlds {
+    fn builds(&self) -> Builds {
         let others = self
             .others
             .iter()
@@ -182,7 +182,7 @@ impl<'a> Pair<'a> {
             .iter()
             .map(|dependency| dependency.key.clone())
             .collect();
-        Worlds::of(
+        Builds::of(
             code.chain(refused).chain(dependencies).chain(&required),
             &self.package.manifest.features,
             &keys,
@@ -190,15 +190,15 @@ impl<'a> Pair<'a> {
     }
 
     /// Whether the features that one of its programs needs are on.
-    fn is_required(&self, world: &World<'_>) -> bool {
+    fn is_required(&self, build: &Build<'_>) -> bool {
         self.uses.iter().any(|(target, _)| {
             let mut required = target.required_features.iter();
-            required.all(|name| world.features.contains(name))
+            required.all(|name| build.features.contains(name))
         })
     }
 
     /// Whether a program lacks some of several features that only together make it use the allocator.
-    fn is_half_required(&self, world: &World<'_>) -> bool {
+    fn is_half_required(&self, build: &Build<'_>) -> bool {
         self.uses.iter().any(|(target, used)| {
             let required = &target.required_features;
             let mut atoms = Atoms::default();
@@ -209,51 +209,51 @@ impl<'a> Pair<'a> {
                 let on = self.package.manifest.features.active([name.as_str()]);
                 together.is_subset(&on.features)
             };
-            required.iter().any(|name| !world.features.contains(name))
-                && together.iter().any(|name| world.features.contains(name))
+            required.iter().any(|name| !build.features.contains(name))
+                && together.iter().any(|name| build.features.contains(name))
                 && !together.iter().any(turns_on_all)
         })
     }
 
-    fn is_used(&self, world: &World<'_>) -> bool {
-        self.uses.iter().any(|one| is_active(one, world))
+    fn is_used(&self, build: &Build<'_>) -> bool {
+        self.uses.iter().any(|one| is_active(one, build))
     }
 
     /// Whether code can use it.
-    fn is_there(&self, world: &World<'_>, active: &Active) -> bool {
-        let is_for_test = world.others.contains("test");
+    fn is_there(&self, build: &Build<'_>, active: &Active) -> bool {
+        let is_for_test = build.others.contains("test");
         let mut dependencies = self.dependencies.iter();
         dependencies.any(|dependency| {
-            (dependency.kind == Kind::Normal || is_for_test) && dependency.is_there(world, active)
+            (dependency.kind == Kind::Normal || is_for_test) && dependency.is_there(build, active)
         })
     }
 
     /// Whether the package's own build has it.
-    fn is_compiled(&self, world: &World<'_>, active: &Active) -> bool {
+    fn is_compiled(&self, build: &Build<'_>, active: &Active) -> bool {
         let mut dependencies = self.dependencies.iter();
         let is_refused = self.uses.iter().any(|(target, _)| {
             target
                 .sources
                 .refused
                 .iter()
-                .any(|condition| condition.holds(world))
+                .any(|condition| condition.holds(build))
         });
         !is_refused
             && dependencies.any(|dependency| {
-                dependency.kind == Kind::Normal && dependency.is_there(world, active)
+                dependency.kind == Kind::Normal && dependency.is_there(build, active)
             })
     }
 
     /// What is wrong with a place, if it is compiled in a build without the dependency.
-    fn missing(&self, worlds: &Worlds, need: &Need<'_>) -> Option<Finding> {
-        let is_missing = |world: &World<'_>, active: &Active| {
-            is_compiled(need.target, need.condition, world) && !self.is_there(world, active)
+    fn missing(&self, builds: &Builds, need: &Need<'_>) -> Option<Finding> {
+        let is_missing = |build: &Build<'_>, active: &Active| {
+            is_compiled(need.target, need.condition, build) && !self.is_there(build, active)
         };
-        let found = worlds.find(is_missing)?;
-        Some(self.missing_in(worlds, &found, need))
+        let found = builds.find(is_missing)?;
+        Some(self.missing_in(builds, &found, need))
     }
 
-    fn missing_in(&self, worlds: &Worlds, found: &Found, need: &Need<'_>) -> Finding {
+    fn missing_in(&self, builds: &Builds, found: &Found, need: &Need<'_>) -> Finding {
         let (name, package) = (self.allocator.package, &self.package.name);
         let Some(dependency) = self.dependencies.first() else {
             return Finding {
@@ -274,7 +274,7 @@ impl<'a> Pair<'a> {
             };
         };
         let is_on_some_target =
-            worlds.any_target(found, |world, active| self.is_there(world, active));
+            builds.any_target(found, |build, active| self.is_there(build, active));
         Finding {
             path: need.path.to_owned(),
             line: need.line,
@@ -339,19 +339,19 @@ impl<'a> Pair<'a> {
         }
     }
 
-    fn unused_in(&self, worlds: &Worlds, found: &Found) -> Finding {
+    fn unused_in(&self, builds: &Builds, found: &Found) -> Finding {
         let name = self.allocator.package;
         let is_it = |dependency: &&&Dependency| {
-            let is_there = |world: &World<'_>, active: &Active| dependency.is_there(world, active);
-            dependency.kind == Kind::Normal && worlds.is_so(found, is_there)
+            let is_there = |build: &Build<'_>, active: &Active| dependency.is_there(build, active);
+            dependency.kind == Kind::Normal && builds.is_so(found, is_there)
         };
         let dependency = self
             .dependencies
             .iter()
             .find(is_it)
             .unwrap_or(&self.dependencies[0]);
-        let is_on_some_target = worlds.any_target(found, |world, active| {
-            self.is_compiled(world, active) && self.is_used(world)
+        let is_on_some_target = builds.any_target(found, |build, active| {
+            self.is_compiled(build, active) && self.is_used(build)
         });
         let words = found.words();
         Finding {
@@ -452,15 +452,15 @@ fn mentions<'a>(target: &'a Target, names: &BTreeSet<String>) -> impl Iterator<I
 }
 
 /// Whether a build has that allocator.
-fn is_active((target, allocator): &Use<'_>, world: &World<'_>) -> bool {
-    is_compiled(target, &allocator.condition, world)
+fn is_active((target, allocator): &Use<'_>, build: &Build<'_>) -> bool {
+    is_compiled(target, &allocator.condition, build)
 }
 
 /// Whether a build has what is in that target under that condition.
-fn is_compiled(target: &Target, condition: &Condition, world: &World<'_>) -> bool {
+fn is_compiled(target: &Target, condition: &Condition, build: &Build<'_>) -> bool {
     let mut required = target.required_features.iter();
     let mut refused = target.sources.refused.iter();
-    required.all(|name| world.features.contains(name))
-        && !refused.any(|condition| condition.holds(world))
-        && condition.holds(world)
+    required.all(|name| build.features.contains(name))
+        && !refused.any(|condition| condition.holds(build))
+        && condition.holds(build)
 }

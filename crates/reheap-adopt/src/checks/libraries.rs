@@ -2,12 +2,12 @@
 //!
 //! A library that is nothing but the choice is meant so: who depends on it wants the choice.
 
-use crate::condition::{Atoms, Condition, World};
+use crate::builds::Builds;
+use crate::condition::{Atoms, Build, Condition};
 use crate::features::{Active, Features};
 use crate::finding::{Finding, Rule};
 use crate::project::{Kind, Package, Target};
 use crate::sources::{GlobalAllocator, Place};
-use crate::worlds::Worlds;
 use std::collections::BTreeSet;
 
 pub(crate) fn of(package: &Package) -> Vec<Finding> {
@@ -29,13 +29,13 @@ pub(crate) fn of(package: &Package) -> Vec<Finding> {
 fn finding(package: &Package, target: &Target, allocator: &GlobalAllocator) -> Option<Finding> {
     let features = &package.manifest.features;
     let usual = [features.if_nobody_chooses(), Active::default()];
-    let worlds = Worlds::of([&allocator.condition], features, &BTreeSet::new());
-    let is_forced = |world: &World<'_>, active: &Active| {
+    let builds = Builds::of([&allocator.condition], features, &BTreeSet::new());
+    let is_forced = |build: &Build<'_>, active: &Active| {
         let is_usual = usual.iter().any(|build| build.features == active.features);
         // Not for tests, nor for Miri.
-        is_usual && world.others.is_empty() && allocator.condition.holds(world)
+        is_usual && build.others.is_empty() && allocator.condition.holds(build)
     };
-    let found = worlds.find(is_forced)?;
+    let found = builds.find(is_forced)?;
     let mut programs = package.programs();
     let program =
         programs.find(|program| program.sources.identifiers.contains(&target.identifier()));

@@ -84,8 +84,8 @@ fn elsewhere(file: &File, findings: &mut Vec<Finding>) {
         let Some(value) = value else { continue };
         let line = file.text.line(command.at);
         let beside = match file.kind {
-            Kind::Script => yaml::Beside::default(),
-            _ => yaml::beside(&file.text.contents, line),
+            Kind::Script => yaml::Container::default(),
+            _ => yaml::container_of(&file.text.contents, line),
         };
         let base = match (&beside.image, beside.has_other_files) {
             (Some(image), false) => Base::of(image),

@@ -1,5 +1,6 @@
 //! Allocators that are there for nothing: dependencies that no code mentions, and code that no build has.
 
+use crate::builds::Builds;
 use crate::condition::{Atoms, Condition};
 use crate::crates;
 use crate::features::Features;
@@ -8,7 +9,6 @@ use crate::finding::{Finding, Rule};
 use crate::manifest::{Dependency, Kind};
 use crate::project::{Package, Project, Target};
 use crate::sources::{GlobalAllocator, Place, Sources};
-use crate::worlds::Worlds;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -155,10 +155,10 @@ fn never_compiled(
         .dependencies
         .iter()
         .map(|dependency| dependency.key.clone());
-    let worlds = Worlds::of(conditions, features, &keys.collect());
-    let is_compiled = worlds.any(|world, _| {
+    let builds = Builds::of(conditions, features, &keys.collect());
+    let is_compiled = builds.any(|build, _| {
         let mut required = required.iter();
-        required.all(|condition| condition.holds(world)) && allocator.condition.holds(world)
+        required.all(|condition| condition.holds(build)) && allocator.condition.holds(build)
     });
     if is_compiled {
         return None;

@@ -5,12 +5,12 @@
 //! 0.1.49, `configure.ac` of jemalloc 5.3.1); what then fails is <https://github.com/microsoft/mimalloc/issues/147> and
 //! <https://github.com/jemalloc/jemalloc/issues/937>.
 
-use crate::condition::{Condition, World};
+use crate::builds::Builds;
+use crate::condition::{Build, Condition};
 use crate::features::Active;
 use crate::finding::{Finding, Rule};
 use crate::linked::{Linked, Part};
 use crate::project::{Kind, Package, Project, Target};
-use crate::worlds::Worlds;
 use cfg_expr::targets::Os;
 
 pub(crate) fn of(project: &Project) -> Vec<Finding> {
@@ -62,16 +62,16 @@ pub(crate) fn on_linux(
     part: &Part<'_>,
     test: impl Fn(&Active) -> bool,
 ) -> bool {
-    let is_so = |world: &World<'_>, active: &Active| {
-        let mut here = linked.active(world, active).into_iter();
-        world.target.os == Some(Os::linux)
+    let is_so = |build: &Build<'_>, active: &Active| {
+        let mut here = linked.active(build, active).into_iter();
+        build.target.os == Some(Os::linux)
             && here.any(|(other, active)| {
                 std::ptr::eq(other.allocator, part.allocator) && test(&active)
             })
     };
     let linux = Condition::of_cfg("target_os = \"linux\"");
-    let worlds: Worlds = linked.worlds_with(&[linux], &dependency_keys(part.package));
-    worlds.find(is_so).is_some()
+    let builds: Builds = linked.builds_with(&[linux], &dependency_keys(part.package));
+    builds.find(is_so).is_some()
 }
 
 /// By these, features of dependencies are told apart.

@@ -1,11 +1,11 @@
 //! An allocator only on targets that CI does not build.
 
+use crate::builds::Builds;
 use crate::condition::Condition;
 use crate::finding::{Finding, Rule};
 use crate::project::{Kind, Package, Project};
 use crate::sources::{GlobalAllocator, Place};
 use crate::workflows::targets::{self, Built};
-use crate::worlds::Worlds;
 use std::collections::BTreeSet;
 
 pub(crate) fn of(project: &Project) -> Vec<Finding> {
@@ -42,15 +42,15 @@ fn finding(
     }
     let condition = &allocator.condition;
     let either = Condition::Any(vec![condition.clone(), built.clone()]);
-    let worlds = Worlds::of([&either], &package.manifest.features, &BTreeSet::new());
-    if worlds
-        .find(|world, _| condition.holds(world) && built.holds(world))
+    let builds = Builds::of([&either], &package.manifest.features, &BTreeSet::new());
+    if builds
+        .find(|build, _| condition.holds(build) && built.holds(build))
         .is_some()
     {
         return None;
     }
     // It may hold nowhere; then no CI could build it.
-    let example = worlds.find(|world, _| condition.holds(world))?.triple();
+    let example = builds.find(|build, _| condition.holds(build))?.triple();
     Some(Finding {
         path: allocator.path.clone(),
         line: allocator.line,

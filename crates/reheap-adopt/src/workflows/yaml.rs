@@ -1,8 +1,8 @@
 //! The image beside a line of YAML: of a service in Compose, a container in Kubernetes, a job of a workflow.
 
-/// What is beside a line, in the mappings that it is in.
+/// The container that a line is about, by the mappings around it.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Beside {
+pub(crate) struct Container {
     /// `image`, or `container` if that is one.
     pub(crate) image: Option<String>,
     /// Whether files come from elsewhere: a build, volumes, steps.
@@ -10,12 +10,12 @@ pub(crate) struct Beside {
 }
 
 /// Looks at the keys of the mappings around a line, by indentation.
-pub(crate) fn beside(text: &str, line: usize) -> Beside {
+pub(crate) fn container_of(text: &str, line: usize) -> Container {
     let lines: Vec<&str> = text.lines().collect();
     let Some(own) = lines.get(line.wrapping_sub(1)) else {
-        return Beside::default();
+        return Container::default();
     };
-    let mut found = Beside::default();
+    let mut found = Container::default();
     let mut depth = indentation(own);
     // The nearest mapping with an image is the one that it is for.
     let mut at = line - 1;
@@ -32,7 +32,7 @@ pub(crate) fn beside(text: &str, line: usize) -> Beside {
 }
 
 /// The keys of the mapping with this line. An item of a list is a mapping of its own.
-fn keys_at(lines: &[&str], at: usize, depth: usize, found: &mut Beside) {
+fn keys_at(lines: &[&str], at: usize, depth: usize, found: &mut Container) {
     let is_item = |line: &str| indentation(line) == depth && line.trim_start().starts_with('-');
     let is_outside = |line: &&str| is_there(line) && indentation(line) < depth;
     let mut first = at;
@@ -84,10 +84,10 @@ mod tests {
     fn the_image_of_the_same_service_is_found() {
         let compose = "services:\n  a:\n    image: python:3.12-alpine # small\n    environment:\n      - LD_PRELOAD=x\n\
                        \x20 b:\n    build: .\n    environment:\n      LD_PRELOAD: y\n";
-        let a = beside(compose, 5);
+        let a = container_of(compose, 5);
         assert_eq!(a.image.as_deref(), Some("python:3.12-alpine"));
         assert!(!a.has_other_files);
-        let b = beside(compose, 9);
+        let b = container_of(compose, 9);
         assert_eq!(b.image, None);
         assert!(b.has_other_files);
     }
@@ -96,8 +96,8 @@ mod tests {
     fn the_image_of_the_same_container_is_found() {
         let pod = "spec:\n  containers:\n    - name: one\n      image: debian:12\n    - name: two\n      image: alpine\n\
                    \x20     env:\n        - name: LD_PRELOAD\n          value: x\n";
-        assert_eq!(beside(pod, 9).image.as_deref(), Some("alpine"));
+        assert_eq!(container_of(pod, 9).image.as_deref(), Some("alpine"));
         let first = "a:\n  - image: x\n    env:\n      LD_PRELOAD: y\n  - image: z\n";
-        assert_eq!(beside(first, 4).image.as_deref(), Some("x"));
+        assert_eq!(container_of(first, 4).image.as_deref(), Some("x"));
     }
 }

@@ -1,6 +1,6 @@
 //! Sources as people write them, and the global allocators that are found in them.
 
-use reheap_adopt::condition::World;
+use reheap_adopt::condition::Build;
 use reheap_adopt::sources::{GlobalAllocator, Place, Sources};
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +17,7 @@ fn sources(files: &[(&str, &str)]) -> Sources {
 }
 
 fn holds(allocator: &GlobalAllocator, triple: &str, features: &[&str]) -> bool {
-    allocator.condition.holds(&World {
+    allocator.condition.holds(&Build {
         target: cfg_expr::targets::get_builtin_target_by_triple(triple).unwrap(),
         features: &features.iter().map(|it| (*it).to_owned()).collect(),
         others: &BTreeSet::new(),

@@ -1,7 +1,7 @@
 //! Modules of Python and Node as projects make them, and what an allocator needs in them.
 
 use reheap_adopt::adoption::wheel::{self, Language, Needs};
-use reheap_adopt::condition::{Condition, World};
+use reheap_adopt::condition::{Build, Condition};
 use reheap_adopt::crates;
 use reheap_adopt::project::Project;
 use std::collections::BTreeSet;
@@ -80,7 +80,7 @@ fn needs(package: &str, files: &[(&str, &str)]) -> Option<Needs> {
 }
 
 fn holds(condition: &Condition, triple: &str) -> bool {
-    condition.holds(&World {
+    condition.holds(&Build {
         target: cfg_expr::targets::get_builtin_target_by_triple(triple).unwrap(),
         features: &BTreeSet::new(),
         others: &BTreeSet::new(),

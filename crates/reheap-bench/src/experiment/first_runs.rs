@@ -24,7 +24,7 @@ pub(super) struct FirstRuns<'r, 'a> {
 }
 
 /// The variants that take part, and those that do not.
-pub(super) struct Field {
+pub(super) struct Participants {
     /// How long the first run of each variant took; none for those that take no part.
     pub(super) took: Vec<Option<Duration>>,
     /// Those that do not fit into the time.
@@ -59,7 +59,7 @@ impl<'r, 'a> FirstRuns<'r, 'a> {
     }
 
     /// What they decided, also if they were broken off.
-    pub(super) fn field(self) -> Field {
+    pub(super) fn participants(self) -> Participants {
         let nothing_works = !self.anything_works();
         let mut of_baseline = self.made.iter().filter(|(place, ..)| *place == 0);
         let baseline_succeeded = of_baseline.any(|(.., run)| run.outcome.is_success());
@@ -67,7 +67,7 @@ impl<'r, 'a> FirstRuns<'r, 'a> {
             .made
             .into_iter()
             .map(|(place, progress, finished)| (place, progress.elapsed, finished));
-        Field {
+        Participants {
             took: self.took,
             left_out: self.left_out,
             baseline_succeeded,

@@ -3,7 +3,7 @@
 //! Targets that no condition tells apart are one; so are features on which no condition depends. That leaves few enough
 //! to try them all.
 
-use crate::condition::{Atoms, Condition, World};
+use crate::condition::{Atoms, Build, Condition};
 use crate::features::{Active, Features};
 use cfg_expr::expr::TargetMatcher as _;
 use cfg_expr::targets::{ALL_BUILTINS, TargetInfo};
@@ -27,9 +27,9 @@ const ALL_SETS_MAX: usize = 8;
 /// With even more, none, one and all.
 const PAIRS_MAX: usize = 40;
 
-/// The worlds to try.
+/// The builds to try.
 #[derive(Debug)]
-pub struct Worlds {
+pub struct Builds {
     targets: Vec<&'static TargetInfo>,
     features: Vec<Chosen>,
     /// For each choice of what else people set, all values of what builds set by themselves.
@@ -57,7 +57,7 @@ struct Chosen {
     active: Active,
 }
 
-impl Worlds {
+impl Builds {
     /// Those that tell these conditions apart, or turn on other ones of these optional dependencies.
     pub fn of<'a>(
         conditions: impl IntoIterator<Item = &'a Condition>,
@@ -86,28 +86,28 @@ impl Worlds {
     /// The first in which the test is true whatever else a build sets, such as `test`.
     pub fn find_whatever_else(
         &self,
-        mut test: impl FnMut(&World<'_>, &Active) -> bool,
+        mut test: impl FnMut(&Build<'_>, &Active) -> bool,
     ) -> Option<Found> {
         self.first(|chosen, target| {
             let mut others = self.others.iter().flatten();
-            let is_so = others.all(|others| test(&chosen.world(target, others), &chosen.active));
+            let is_so = others.all(|others| test(&chosen.build(target, others), &chosen.active));
             is_so.then(BTreeSet::new)
         })
     }
 
     /// The first in which the test is true, whatever build scripts set.
-    pub fn find(&self, mut test: impl FnMut(&World<'_>, &Active) -> bool) -> Option<Found> {
+    pub fn find(&self, mut test: impl FnMut(&Build<'_>, &Active) -> bool) -> Option<Found> {
         self.first(|chosen, target| {
             let found = self.others.iter().find(|given| {
                 let mut given = given.iter();
-                given.all(|others| test(&chosen.world(target, others), &chosen.active))
+                given.all(|others| test(&chosen.build(target, others), &chosen.active))
             });
             found.map(|given| given[0].clone())
         })
     }
 
     /// Whether the test is true in one of them.
-    pub fn any(&self, mut test: impl FnMut(&World<'_>, &Active) -> bool) -> bool {
+    pub fn any(&self, mut test: impl FnMut(&Build<'_>, &Active) -> bool) -> bool {
         let mut all = self.features.iter().flat_map(|chosen| {
             let targets = self.targets.iter();
             targets.map(move |target| (chosen, *target))
@@ -119,7 +119,7 @@ impl Worlds {
     pub fn any_target(
         &self,
         found: &Found,
-        mut test: impl FnMut(&World<'_>, &Active) -> bool,
+        mut test: impl FnMut(&Build<'_>, &Active) -> bool,
     ) -> bool {
         let mut targets = self.targets.iter();
         let chosen = self.chosen(found);
@@ -127,11 +127,11 @@ impl Worlds {
     }
 
     /// Whether the test is true in what was found.
-    pub fn is_so(&self, found: &Found, mut test: impl FnMut(&World<'_>, &Active) -> bool) -> bool {
+    pub fn is_so(&self, found: &Found, mut test: impl FnMut(&Build<'_>, &Active) -> bool) -> bool {
         let chosen = self.chosen(found);
         chosen.is_some_and(|chosen| {
-            let world = chosen.world(found.target, &found.others);
-            test(&world, &chosen.active)
+            let build = chosen.build(found.target, &found.others);
+            test(&build, &chosen.active)
         })
     }
 
@@ -139,7 +139,7 @@ impl Worlds {
     pub fn any_features(
         &self,
         target: &'static TargetInfo,
-        mut test: impl FnMut(&World<'_>, &Active) -> bool,
+        mut test: impl FnMut(&Build<'_>, &Active) -> bool,
     ) -> bool {
         let mut all = self.features.iter();
         all.any(|chosen| self.is_any(chosen, target, &mut test))
@@ -149,10 +149,10 @@ impl Worlds {
         &self,
         chosen: &Chosen,
         target: &'static TargetInfo,
-        test: &mut impl FnMut(&World<'_>, &Active) -> bool,
+        test: &mut impl FnMut(&Build<'_>, &Active) -> bool,
     ) -> bool {
         let mut others = self.others.iter().flatten();
-        others.any(|others| test(&chosen.world(target, others), &chosen.active))
+        others.any(|others| test(&chosen.build(target, others), &chosen.active))
     }
 
     fn chosen(&self, found: &Found) -> Option<&Chosen> {
@@ -184,8 +184,8 @@ impl Worlds {
 }
 
 impl Chosen {
-    fn world<'a>(&'a self, target: &'static TargetInfo, others: &'a BTreeSet<String>) -> World<'a> {
-        World {
+    fn build<'a>(&'a self, target: &'static TargetInfo, others: &'a BTreeSet<String>) -> Build<'a> {
+        Build {
             target,
             features: &self.active.features,
             others,
