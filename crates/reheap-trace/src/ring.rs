@@ -2,6 +2,13 @@
 //!
 //! The program can write anything into that memory, also while it is read. So it is words that are loaded one by one,
 //! and a ring that makes no sense is given up.
+//!
+//! Two words order everything: the thread writes an event and then releases `head`, and the recorder acquires `head` and
+//! then reads the event; the recorder releases `tail` when it has read, and the thread acquires `tail` before it writes
+//! there again. The test `no_order_of_steps_loses_or_tears_a_call` goes through all orders of a small ring in loom, with the
+//! orderings of `trace_call` and `trace_wait`; it fails when any of the four is weaker. Not in that model: a thread that gives its ring up. It does so only if four
+//! rounds of emptying left `tail` as it was, so the ring makes no sense any more. That real threads lose nothing is
+//! tested with the hooks themselves (`tests/it/trace_hooks.rs`).
 
 use crate::RawEvent;
 use crate::sys::counter;
@@ -99,9 +106,27 @@ impl<'a> Area<'a> {
     }
 }
 
+/// A word of the shared memory: an atomic integer, and in the test that of loom.
+pub trait Word {
+    /// Reads it.
+    fn load(&self, order: Ordering) -> u64;
+    /// Writes it.
+    fn store(&self, value: u64, order: Ordering);
+}
+
+impl Word for AtomicU64 {
+    fn load(&self, order: Ordering) -> u64 {
+        self.load(order)
+    }
+
+    fn store(&self, value: u64, order: Ordering) {
+        self.store(value, order);
+    }
+}
+
 /// The calls of one thread: `struct reheap_trace_ring`.
 #[derive(Debug, Clone, Copy)]
-pub struct Ring<'a>(&'a [AtomicU64]);
+pub struct Ring<'a, W = AtomicU64>(&'a [W]);
 
 /// A ring says that it has more calls than it can have. Those that it has are lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,6 +140,13 @@ impl<'a> Ring<'a> {
     pub fn new(words: &'a [AtomicU64]) -> Self {
         Self(&words[..RING_WORDS])
     }
+}
+
+impl<W: Word> Ring<'_, W> {
+    /// How many calls have room in it.
+    fn capacity(&self) -> u64 {
+        ((self.0.len() - RING_HEADER_WORDS) / EVENT_WORDS) as u64
+    }
 
     /// Takes out what is there. The clock is that of [`Area::begin`].
     ///
@@ -127,12 +159,12 @@ impl<'a> Ring<'a> {
         if waiting == 0 {
             return Ok(());
         }
-        if waiting > RING_EVENTS as u64 {
+        if waiting > self.capacity() {
             self.0[TAIL].store(head, Ordering::Release);
             return Err(Garbled);
         }
         for position in 0..waiting {
-            let place = tail.wrapping_add(position) % RING_EVENTS as u64;
+            let place = tail.wrapping_add(position) % self.capacity();
             let at = RING_HEADER_WORDS + place as usize * EVENT_WORDS;
             let word = |word: usize| self.0[at + word].load(Ordering::Relaxed);
             let time_and_function = word(0);
@@ -230,5 +262,93 @@ impl Clock {
     fn nanoseconds(&self, steps: u64) -> u64 {
         let scaled = (u128::from(steps) * u128::from(self.scale)) >> 32;
         u64::try_from(scaled).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+    use loom::sync::atomic::AtomicU64 as ModelAtomic;
+    use loom::thread;
+    use std::sync::Mutex;
+
+    const EVENTS: usize = 2;
+    const CALLS: u64 = 3;
+
+    /// A word of the model. Those of events are plain in C: loom fails when `access` shows that two threads may be at one
+    /// at the same time. The mutex only makes it `Sync`.
+    struct ModelWord {
+        value: ModelAtomic,
+        access: Option<Mutex<UnsafeCell<()>>>,
+    }
+
+    impl ModelWord {
+        fn new(at: usize) -> Self {
+            Self {
+                value: ModelAtomic::new(0),
+                access: (at >= RING_HEADER_WORDS).then(|| Mutex::new(UnsafeCell::new(()))),
+            }
+        }
+    }
+
+    impl Word for ModelWord {
+        fn load(&self, order: Ordering) -> u64 {
+            if let Some(access) = &self.access {
+                access.lock().unwrap().with(|_| ());
+            }
+            self.value.load(order)
+        }
+
+        fn store(&self, value: u64, order: Ordering) {
+            if let Some(access) = &self.access {
+                access.lock().unwrap().with_mut(|_| ());
+            }
+            self.value.store(value, order);
+        }
+    }
+
+    /// What `trace_call` and `trace_wait` do in the thread, with their orderings.
+    fn write_calls(words: &[ModelWord]) {
+        let mut tail_seen = 0;
+        for head in 0..CALLS {
+            while head - tail_seen >= EVENTS as u64 {
+                tail_seen = words[TAIL].load(Ordering::Acquire);
+                thread::yield_now();
+            }
+            let at = RING_HEADER_WORDS + head as usize % EVENTS * EVENT_WORDS;
+            let call = head + 1;
+            for (word, value) in [call << 8, call, call, call].into_iter().enumerate() {
+                words[at + word].store(value, Ordering::Relaxed);
+            }
+            words[HEAD].store(head + 1, Ordering::Release);
+        }
+    }
+
+    #[test]
+    fn no_order_of_steps_loses_or_tears_a_call() {
+        loom::model(|| {
+            let all = 0..RING_HEADER_WORDS + EVENTS * EVENT_WORDS;
+            let words: Arc<Vec<ModelWord>> = Arc::new(all.map(ModelWord::new).collect());
+            let of_thread = Arc::clone(&words);
+            let thread = thread::spawn(move || write_calls(&of_thread));
+            let clock = Clock {
+                kind: ClockKind::SystemCall,
+                began: 0,
+                scale: 1 << 32,
+            };
+            let mut calls = Vec::new();
+            while calls.len() < CALLS as usize {
+                let drained = Ring(&words).drain(&clock, &mut calls);
+                drained.expect("the ring makes sense");
+                thread::yield_now();
+            }
+            thread.join().unwrap();
+            for (call, expected) in calls.iter().zip(1..) {
+                let words = [call.nanoseconds, call.block, call.size, call.alignment];
+                assert_eq!(words, [expected; 4]);
+            }
+        });
     }
 }
