@@ -2,17 +2,105 @@
 //!
 //! `stock` is musl's own allocator and comes first: what it does is what a program written for musl relies on, so a
 //! check that it fails is a wrong check. To add a program: a file in `programs/c` that prints `ok NAME`, and a line in
-//! `conformance!`; to add an allocator: a line in `allocators!`.
+//! one of the lists; to add an allocator: a line in `allocators!`.
 
+use crate::common::multi_call::{Check, MultiCall};
 use crate::common::suite::{
     Placement, allocators, passes, placement_of_static_executable, program, scratch_directory,
 };
 use crate::common::{reheap, run};
 use std::ffi::OsStr;
 use std::path::PathBuf;
+use std::process::Command;
 
 /// Builtins off: the compiler may otherwise remove a malloc whose block is only freed, and the check with it.
 const FLAGS: [&str; 3] = ["-std=gnu11", "-O2", "-fno-builtin"];
+
+/// What every allocator does.
+const EVERY: &[Check] = &[
+    Check("every function of the family keeps its contract", "family"),
+    Check("what cannot be had is refused with errno", "refusals"),
+    Check(
+        "sizes around every class and of several gibibytes work",
+        "sizes",
+    ),
+    Check("realloc chains keep their contents", "realloc_chains"),
+    Check("sixty-four threads free each other's blocks", "threads"),
+    Check(
+        "memory freed by another thread is used again",
+        "producer_consumer",
+    ),
+    Check(
+        "POSIX and C11 threads end with destructors that use the heap",
+        "thread_exit",
+    ),
+    Check(
+        "the first allocations may come from threads at once",
+        "first_malloc",
+    ),
+    Check("signals may interrupt allocations", "signals"),
+    Check("the libc allocates for itself and its caller", "libc_paths"),
+    Check("memory functions do what loops do", "memory_functions"),
+];
+
+/// What the allocator and the libc do about locks.
+const FORKS: &[Check] = &[
+    Check(
+        "hundreds of forks while other threads allocate succeed",
+        "fork",
+    ),
+    Check("threads may fork at once", "fork_at_once"),
+    Check(
+        "a program may fork while its streams allocate",
+        "fork_stdio",
+    ),
+    Check(
+        "a signal handler may fork in the middle of an allocation",
+        "fork_in_handler",
+    ),
+    Check(
+        "a signal handler may fork in a thread that forks",
+        "fork_nested",
+    ),
+    Check("a program may end while its threads fork", "fork_at_exit"),
+    Check(
+        "programs may be started in every way while threads allocate",
+        "spawn",
+    ),
+];
+
+/// A fork of musl's own waits for a lock of its allocator that the thread itself may hold.
+const FORKS_BEYOND_MUSL: &[Check] = &[Check(
+    "a signal handler may fork while other threads allocate too",
+    "fork_in_handler_threads",
+)];
+
+const LIMITS: &[Check] = &[Check("running out of memory is survived", "out_of_memory")];
+
+/// musl has no `free_sized` and `free_aligned_sized`; every other allocator brings them.
+const BEYOND_MUSL: &[Check] = &[Check("the sized frees of C23 work", "free_sized")];
+
+/// jemalloc, rpmalloc and snmalloc were not seen to do so within half a minute.
+const COLLECTS: &[Check] = &[Check(
+    "what another thread freed is given back while one block comes and goes",
+    "one_block",
+)];
+
+/// What its authors built into mimalloc, and `last_block.c` must not lose, and what `huge_pages.c` adds.
+const OF_MIMALLOC: &[Check] = &[
+    Check(
+        "the heap has no huge pages, and the programs that it starts may have some",
+        "huge_pages",
+    ),
+    Check(
+        "what another thread freed is given back after as many calls as upstream needs",
+        "one_block_calls",
+    ),
+    Check(
+        "an idle page is given back although another was in front of it",
+        "idle_page",
+    ),
+];
 
 /// An executable and the directory that it lies in.
 struct Built {
@@ -34,6 +122,20 @@ fn build_c(allocator: &str, source: &str, flags: &[&str]) -> Built {
         _directory: directory,
         executable,
     }
+}
+
+/// Runs all of these in one executable.
+#[track_caller]
+fn all_conform(allocator: &str, lists: &[&[Check]]) {
+    let compiler = || {
+        let mut cc = reheap(&format!("cc -a {allocator} --"));
+        cc.args(FLAGS).arg("-pthread");
+        cc
+    };
+    let checks = lists.concat();
+    let built = MultiCall::build(compiler, &checks);
+    placement_of_static_executable(&built.path(checks[0].source()));
+    built.all_pass(&checks, |executable| Command::new(executable));
 }
 
 #[track_caller]
@@ -58,62 +160,17 @@ fn a_program_is_placed(allocator: &str, flag: &str, expected: Placement) {
     passes(&built.executable, "family");
 }
 
-/// The tests of one allocator.
+/// The tests of one allocator, with the lists that apply to it.
 macro_rules! conformance {
-    ($allocator:literal) => {
+    ($allocator:literal, $($list:ident)*) => {
         #[test]
-        fn every_function_of_the_family_keeps_its_contract() {
-            super::conforms($allocator, "family", "family");
-        }
-
-        #[test]
-        fn what_cannot_be_had_is_refused_with_errno() {
-            super::conforms($allocator, "refusals", "refusals");
-        }
-
-        #[test]
-        fn sizes_around_every_class_and_of_several_gibibytes_work() {
-            super::conforms($allocator, "sizes", "sizes");
-        }
-
-        #[test]
-        fn realloc_chains_keep_their_contents() {
-            super::conforms($allocator, "realloc_chains", "realloc_chains");
-        }
-
-        #[test]
-        fn sixty_four_threads_free_each_others_blocks() {
-            super::conforms($allocator, "threads", "threads");
-        }
-
-        #[test]
-        fn memory_freed_by_another_thread_is_used_again() {
-            super::conforms($allocator, "producer_consumer", "producer_consumer");
-        }
-
-        #[test]
-        fn posix_and_c11_threads_end_with_destructors_that_use_the_heap() {
-            super::conforms($allocator, "thread_exit", "thread_exit");
-        }
-
-        #[test]
-        fn the_first_allocations_may_come_from_threads_at_once() {
-            super::conforms($allocator, "first_malloc", "first_malloc");
-        }
-
-        #[test]
-        fn signals_may_interrupt_allocations() {
-            super::conforms($allocator, "signals", "signals");
+        fn all_programs_conform() {
+            super::all_conform($allocator, &[$(super::$list),*]);
         }
 
         #[test]
         fn the_heap_works_before_main_and_at_exit() {
             super::conforms($allocator, "exit", "exit");
-        }
-
-        #[test]
-        fn the_libc_allocates_for_itself_and_its_caller() {
-            super::conforms($allocator, "libc_paths", "libc_paths");
         }
 
         #[test]
@@ -124,11 +181,6 @@ macro_rules! conformance {
         #[test]
         fn a_program_with_only_malloc_calloc_realloc_and_free_keeps_them() {
             super::conforms($allocator, "own_malloc_c89", "own_malloc");
-        }
-
-        #[test]
-        fn memory_functions_do_what_loops_do() {
-            super::conforms($allocator, "memory_functions", "memory_functions");
         }
 
         #[test]
@@ -143,53 +195,8 @@ macro_rules! conformance {
     };
 }
 
-/// What the allocator and the libc do about locks.
-macro_rules! conformance_of_forks {
-    ($allocator:literal) => {
-        #[test]
-        fn hundreds_of_forks_while_other_threads_allocate_succeed() {
-            super::conforms($allocator, "fork", "fork");
-        }
-
-        #[test]
-        fn threads_may_fork_at_once() {
-            super::conforms($allocator, "fork_at_once", "fork_at_once");
-        }
-
-        #[test]
-        fn a_program_may_fork_while_its_streams_allocate() {
-            super::conforms($allocator, "fork_stdio", "fork_stdio");
-        }
-
-        #[test]
-        fn a_signal_handler_may_fork_in_the_middle_of_an_allocation() {
-            super::conforms($allocator, "fork_in_handler", "fork_in_handler");
-        }
-
-        #[test]
-        fn a_signal_handler_may_fork_in_a_thread_that_forks() {
-            super::conforms($allocator, "fork_nested", "fork_nested");
-        }
-
-        #[test]
-        fn a_program_may_end_while_its_threads_fork() {
-            super::conforms($allocator, "fork_at_exit", "fork_at_exit");
-        }
-
-        #[test]
-        fn programs_may_be_started_in_every_way_while_threads_allocate() {
-            super::conforms($allocator, "spawn", "spawn");
-        }
-    };
-}
-
-macro_rules! conformance_under_limits {
-    ($allocator:literal) => {
-        #[test]
-        fn running_out_of_memory_is_survived() {
-            super::conforms($allocator, "out_of_memory", "out_of_memory");
-        }
-
+macro_rules! under_limits {
+    ($allocator:literal, $($list:ident)*) => {
         #[test]
         fn running_out_of_memory_while_threads_start_is_survived() {
             super::conforms($allocator, "threads_out_of_memory", "threads_out_of_memory");
@@ -199,8 +206,8 @@ macro_rules! conformance_under_limits {
 
 /// hardened_malloc keeps the addresses of freed blocks for a while, so under a limit of address space they cannot be had
 /// again. And that limit does not touch its small blocks: it reserves the addresses for all of them when it starts.
-macro_rules! conformance_under_limits_of_data {
-    ($allocator:literal) => {
+macro_rules! under_limits_of_data {
+    ($allocator:literal, $($list:ident)*) => {
         #[test]
         fn running_out_of_memory_while_threads_start_is_survived() {
             super::conforms_under_a_limit($allocator, "RLIMIT_DATA");
@@ -210,13 +217,8 @@ macro_rules! conformance_under_limits_of_data {
 
 /// Where snmalloc's checks are built in, it does not look whether memory became accessible.
 #[cfg(feature = "test_all")]
-macro_rules! conformance_under_limits_of_address_space {
-    ($allocator:literal) => {
-        #[test]
-        fn running_out_of_memory_is_survived() {
-            super::conforms($allocator, "out_of_memory", "out_of_memory");
-        }
-
+macro_rules! under_limits_of_address_space {
+    ($allocator:literal, $($list:ident)*) => {
         #[test]
         fn running_out_of_memory_while_threads_start_is_survived() {
             super::conforms_under_a_limit($allocator, "RLIMIT_AS");
@@ -224,75 +226,23 @@ macro_rules! conformance_under_limits_of_address_space {
     };
 }
 
-/// musl has no `free_sized` and `free_aligned_sized`; every other allocator brings them.
-macro_rules! conformance_beyond_musl {
-    ($allocator:literal) => {
-        #[test]
-        fn the_sized_frees_of_c23_work() {
-            super::conforms($allocator, "free_sized", "free_sized");
-        }
-    };
-}
-
-/// A fork of musl's own waits for a lock of its allocator that the thread itself may hold.
-macro_rules! conformance_of_forks_beyond_musl {
-    ($allocator:literal) => {
-        #[test]
-        fn a_signal_handler_may_fork_while_other_threads_allocate_too() {
-            super::conforms($allocator, "fork_in_handler_threads", "fork_in_handler");
-        }
-    };
-}
-
-/// jemalloc, rpmalloc and snmalloc were not seen to do so within half a minute.
-macro_rules! conformance_of_those_that_collect {
-    ($allocator:literal) => {
-        #[test]
-        fn what_another_thread_freed_is_given_back_while_one_block_comes_and_goes() {
-            super::conforms($allocator, "one_block", "one_block");
-        }
-    };
-}
-
-/// What its authors built into mimalloc, and `last_block.c` must not lose, and what `huge_pages.c` adds.
-macro_rules! conformance_of_mimalloc {
-    ($allocator:literal) => {
-        #[test]
-        fn the_heap_has_no_huge_pages_and_the_programs_that_it_starts_may() {
-            super::conforms($allocator, "huge_pages", "huge_pages");
-        }
-
-        #[test]
-        fn what_another_thread_freed_is_given_back_after_as_many_calls_as_upstream_needs() {
-            super::conforms($allocator, "one_block_calls", "one_block_calls");
-        }
-
-        #[test]
-        fn an_idle_page_is_given_back_although_another_was_in_front_of_it() {
-            super::conforms($allocator, "idle_page", "idle_page");
-        }
-    };
-}
-
 // Variants of an allocator fork alike, because the locks and the glue are the same. With hardened_malloc hundreds of forks
 // would last a minute: each slab has a guard region, and fork copies all mappings.
 allocators! {
-    stock("stock"): conformance conformance_of_forks conformance_under_limits conformance_of_those_that_collect;
-    mimalloc("mimalloc"): conformance conformance_of_forks conformance_under_limits conformance_beyond_musl conformance_of_forks_beyond_musl
-        conformance_of_those_that_collect conformance_of_mimalloc;
-    jemalloc("jemalloc"): conformance conformance_of_forks conformance_under_limits conformance_beyond_musl conformance_of_forks_beyond_musl;
-    hardened_malloc_light("hardened_malloc-light"): conformance conformance_of_forks
-        conformance_under_limits_of_data conformance_beyond_musl conformance_of_forks_beyond_musl;
+    stock("stock", EVERY FORKS LIMITS COLLECTS): conformance under_limits;
+    mimalloc("mimalloc", EVERY FORKS LIMITS BEYOND_MUSL FORKS_BEYOND_MUSL COLLECTS OF_MIMALLOC): conformance under_limits;
+    jemalloc("jemalloc", EVERY FORKS LIMITS BEYOND_MUSL FORKS_BEYOND_MUSL): conformance under_limits;
+    hardened_malloc_light("hardened_malloc-light", EVERY FORKS BEYOND_MUSL FORKS_BEYOND_MUSL):
+        conformance under_limits_of_data;
     + test_all {
-        mimalloc3("mimalloc3"): conformance conformance_of_forks conformance_under_limits conformance_beyond_musl conformance_of_forks_beyond_musl
-            conformance_of_those_that_collect conformance_of_mimalloc;
-        mimalloc_secure("mimalloc-secure"): conformance conformance_of_forks conformance_under_limits
-            conformance_beyond_musl conformance_of_forks_beyond_musl conformance_of_those_that_collect conformance_of_mimalloc;
-        mimalloc2_secure("mimalloc2-secure"): conformance conformance_under_limits conformance_beyond_musl;
-        rpmalloc("rpmalloc"): conformance conformance_of_forks conformance_under_limits conformance_beyond_musl conformance_of_forks_beyond_musl;
-        snmalloc("snmalloc"): conformance conformance_of_forks conformance_under_limits conformance_beyond_musl conformance_of_forks_beyond_musl;
-        snmalloc_checks("snmalloc-checks"): conformance conformance_under_limits_of_address_space
-            conformance_beyond_musl;
-        hardened_malloc("hardened_malloc"): conformance conformance_under_limits_of_data conformance_beyond_musl;
+        mimalloc3("mimalloc3", EVERY FORKS LIMITS BEYOND_MUSL FORKS_BEYOND_MUSL COLLECTS OF_MIMALLOC):
+            conformance under_limits;
+        mimalloc_secure("mimalloc-secure", EVERY FORKS LIMITS BEYOND_MUSL FORKS_BEYOND_MUSL COLLECTS OF_MIMALLOC):
+            conformance under_limits;
+        mimalloc2_secure("mimalloc2-secure", EVERY LIMITS BEYOND_MUSL): conformance under_limits;
+        rpmalloc("rpmalloc", EVERY FORKS LIMITS BEYOND_MUSL FORKS_BEYOND_MUSL): conformance under_limits;
+        snmalloc("snmalloc", EVERY FORKS LIMITS BEYOND_MUSL FORKS_BEYOND_MUSL): conformance under_limits;
+        snmalloc_checks("snmalloc-checks", EVERY LIMITS BEYOND_MUSL): conformance under_limits_of_address_space;
+        hardened_malloc("hardened_malloc", EVERY BEYOND_MUSL): conformance under_limits_of_data;
     }
 }

@@ -8,6 +8,7 @@
 //! mimallocs. What `realloc(block, 0)` does is the libc's to say, so that program runs with every allocator for both
 //! libcs, and with `stock`.
 
+use crate::common::multi_call::{Check, MultiCall};
 use crate::common::suite::{allocators, program, scratch_directory};
 use crate::common::{reheap, run};
 use std::ffi::OsStr;
@@ -49,14 +50,25 @@ fn passes_with(allocator: &str, built: &Built, arguments: &[&str], name: &str) {
     assert_eq!(outcome.stdout, format!("ok {name}\n"), "--- stderr\n{said}");
 }
 
+/// Runs all of these in one executable.
 #[track_caller]
-fn conforms(allocator: &str, compiler: &str, name: &str) {
-    says(allocator, compiler, name, name);
+fn all_conform(allocator: &str, compiler: &str, lists: &[&[Check]]) {
+    let with_flags = || {
+        let mut compiler = Command::new(compiler);
+        compiler.args(FLAGS);
+        compiler
+    };
+    let checks = lists.concat();
+    MultiCall::build(with_flags, &checks).all_pass(&checks, |executable| {
+        let mut command = reheap(&format!("run -a {allocator} --"));
+        command.arg(executable);
+        command
+    });
 }
 
 #[track_caller]
-fn says(allocator: &str, compiler: &str, source: &str, name: &str) {
-    let built = build(compiler, &FLAGS, &program(&format!("c/{source}.c")));
+fn conforms(allocator: &str, compiler: &str, name: &str) {
+    let built = build(compiler, &FLAGS, &program(&format!("c/{name}.c")));
     passes_with(allocator, &built, &[], name);
 }
 
@@ -85,48 +97,100 @@ fn conforms_in_cxx(allocator: &str, name: &str) {
 }
 
 /// What differs between the libcs.
-macro_rules! family {
-    ($allocator:literal, $compiler:literal) => {
+const FAMILY: &[Check] = &[Check(
+    "every function of the family keeps its contract",
+    "family",
+)];
+
+/// What depends on being preloaded.
+const PRELOADED: &[Check] = &[
+    Check("what cannot be had is refused with errno", "refusals"),
+    Check(
+        "POSIX and C11 threads end with destructors that use the heap",
+        "thread_exit",
+    ),
+    Check("the libc allocates for itself and its caller", "libc_paths"),
+];
+
+/// How an allocator gets through a fork depends on the libc, and on the kind of its locks.
+const FORKS: &[Check] = &[
+    Check(
+        "hundreds of forks while other threads allocate succeed",
+        "fork",
+    ),
+    Check("threads may fork at once", "fork_at_once"),
+    Check(
+        "a program may fork while its streams allocate",
+        "fork_stdio",
+    ),
+    Check(
+        "a signal handler may fork in the middle of an allocation",
+        "fork_in_handler",
+    ),
+    Check(
+        "a signal handler may fork while other threads allocate too",
+        "fork_in_handler_threads",
+    ),
+    Check("a program may end while its threads fork", "fork_at_exit"),
+    Check(
+        "programs may be started in every way while threads allocate",
+        "spawn",
+    ),
+];
+
+/// glibc's own fork does not survive this: it waits for its own locks.
+const FORKS_IN_MUSL: &[Check] = &[Check(
+    "a signal handler may fork in a thread that forks",
+    "fork_nested",
+)];
+
+/// The other programs.
+const MORE: &[Check] = &[
+    Check(
+        "sizes around every class and of several gibibytes work",
+        "sizes",
+    ),
+    Check("realloc chains keep their contents", "realloc_chains"),
+    Check("sixty-four threads free each other's blocks", "threads"),
+    Check(
+        "memory freed by another thread is used again",
+        "producer_consumer",
+    ),
+    Check("signals may interrupt allocations", "signals"),
+];
+
+/// mimalloc may read its options before the libc is ready.
+const HUGE_PAGES: &[Check] = &[Check(
+    "the heap has no huge pages, and the programs that it starts may have some",
+    "huge_pages",
+)];
+
+macro_rules! conforming {
+    ($allocator:literal, $compiler:literal, $($list:ident)*) => {
         #[test]
-        fn every_function_of_the_family_keeps_its_contract() {
-            super::super::conforms($allocator, $compiler, "family");
+        fn all_programs_conform() {
+            super::super::all_conform($allocator, $compiler, &[$(super::super::$list),*]);
         }
     };
 }
 
-/// What depends on being preloaded.
 macro_rules! preloading {
-    ($allocator:literal, $compiler:literal) => {
+    ($allocator:literal, $compiler:literal, $($list:ident)*) => {
         #[test]
         fn every_function_of_the_family_is_the_librarys_and_nothing_else() {
             super::super::is_active($allocator, $compiler);
         }
 
         #[test]
-        fn what_cannot_be_had_is_refused_with_errno() {
-            super::super::conforms($allocator, $compiler, "refusals");
-        }
-
-        #[test]
-        fn posix_and_c11_threads_end_with_destructors_that_use_the_heap() {
-            super::super::conforms($allocator, $compiler, "thread_exit");
-        }
-
-        #[test]
         fn the_heap_works_before_main_and_at_exit() {
             super::super::conforms($allocator, $compiler, "exit");
-        }
-
-        #[test]
-        fn the_libc_allocates_for_itself_and_its_caller() {
-            super::super::conforms($allocator, $compiler, "libc_paths");
         }
     };
 }
 
 /// All but those of `conformance_c.rs` that work under one kind of limit only.
 macro_rules! under_limits {
-    ($allocator:literal, $compiler:literal) => {
+    ($allocator:literal, $compiler:literal, $($list:ident)*) => {
         #[test]
         fn running_out_of_memory_while_threads_start_is_survived() {
             super::super::conforms($allocator, $compiler, "threads_out_of_memory");
@@ -134,90 +198,18 @@ macro_rules! under_limits {
     };
 }
 
-/// How an allocator gets through a fork depends on the libc, and on the kind of its locks.
 macro_rules! forking {
-    ($allocator:literal, $compiler:literal) => {
-        #[test]
-        fn hundreds_of_forks_while_other_threads_allocate_succeed() {
-            super::super::conforms($allocator, $compiler, "fork");
-        }
-
-        #[test]
-        fn threads_may_fork_at_once() {
-            super::super::conforms($allocator, $compiler, "fork_at_once");
-        }
-
+    ($allocator:literal, $compiler:literal, $($list:ident)*) => {
         #[test]
         fn handlers_of_a_library_may_wait_for_threads_that_allocate() {
             super::super::forks_with_handlers_of_a_library($allocator, $compiler);
         }
-
-        #[test]
-        fn a_program_may_fork_while_its_streams_allocate() {
-            super::super::conforms($allocator, $compiler, "fork_stdio");
-        }
-
-        #[test]
-        fn a_signal_handler_may_fork_in_the_middle_of_an_allocation() {
-            super::super::conforms($allocator, $compiler, "fork_in_handler");
-        }
-
-        #[test]
-        fn a_signal_handler_may_fork_while_other_threads_allocate_too() {
-            let source = "fork_in_handler_threads";
-            super::super::says($allocator, $compiler, source, "fork_in_handler");
-        }
-
-        #[test]
-        fn a_program_may_end_while_its_threads_fork() {
-            super::super::conforms($allocator, $compiler, "fork_at_exit");
-        }
-
-        #[test]
-        fn programs_may_be_started_in_every_way_while_threads_allocate() {
-            super::super::conforms($allocator, $compiler, "spawn");
-        }
     };
 }
 
-/// glibc's own fork does not survive this: it waits for its own locks.
-macro_rules! forking_in_musl {
-    ($allocator:literal, $compiler:literal) => {
-        #[test]
-        fn a_signal_handler_may_fork_in_a_thread_that_forks() {
-            super::super::conforms($allocator, $compiler, "fork_nested");
-        }
-    };
-}
-
-/// The other programs, and C++, whose operators call malloc.
-macro_rules! more_with_glibc {
-    ($allocator:literal, $compiler:literal) => {
-        #[test]
-        fn sizes_around_every_class_and_of_several_gibibytes_work() {
-            super::super::conforms($allocator, $compiler, "sizes");
-        }
-
-        #[test]
-        fn realloc_chains_keep_their_contents() {
-            super::super::conforms($allocator, $compiler, "realloc_chains");
-        }
-
-        #[test]
-        fn sixty_four_threads_free_each_others_blocks() {
-            super::super::conforms($allocator, $compiler, "threads");
-        }
-
-        #[test]
-        fn memory_freed_by_another_thread_is_used_again() {
-            super::super::conforms($allocator, $compiler, "producer_consumer");
-        }
-
-        #[test]
-        fn signals_may_interrupt_allocations() {
-            super::super::conforms($allocator, $compiler, "signals");
-        }
-
+/// C++, whose operators call malloc.
+macro_rules! in_cxx {
+    ($allocator:literal, $compiler:literal, $($list:ident)*) => {
         #[test]
         fn exceptions_streams_threads_and_every_form_of_new_work() {
             super::super::conforms_in_cxx($allocator, "language");
@@ -230,49 +222,39 @@ macro_rules! more_with_glibc {
     };
 }
 
-/// mimalloc may read its options before the libc is ready.
-macro_rules! without_huge_pages {
-    ($allocator:literal, $compiler:literal) => {
-        #[test]
-        fn the_heap_has_no_huge_pages_and_the_programs_that_it_starts_may() {
-            super::super::conforms($allocator, $compiler, "huge_pages");
-        }
-    };
-}
-
 // Variants of an allocator fork alike, because the locks and the glue are the same.
 mod glibc {
     super::allocators! {
-        stock("stock", "cc"): family;
-        mimalloc("mimalloc", "cc"): family preloading under_limits forking more_with_glibc without_huge_pages;
-        jemalloc("jemalloc", "cc"): family preloading under_limits forking more_with_glibc;
-        hardened_malloc_light("hardened_malloc-light", "cc"): family preloading forking more_with_glibc;
+        stock("stock", "cc", FAMILY): conforming;
+        mimalloc("mimalloc", "cc", FAMILY PRELOADED FORKS MORE HUGE_PAGES): conforming preloading under_limits forking in_cxx;
+        jemalloc("jemalloc", "cc", FAMILY PRELOADED FORKS MORE): conforming preloading under_limits forking in_cxx;
+        hardened_malloc_light("hardened_malloc-light", "cc", FAMILY PRELOADED FORKS MORE): conforming preloading forking in_cxx;
         + test_all {
-            mimalloc3("mimalloc3", "cc"): family preloading under_limits forking without_huge_pages;
-            mimalloc_secure("mimalloc-secure", "cc"): family preloading under_limits forking;
-            mimalloc2_secure("mimalloc2-secure", "cc"): family preloading under_limits;
-            rpmalloc("rpmalloc", "cc"): family preloading under_limits forking more_with_glibc;
-            snmalloc("snmalloc", "cc"): family preloading under_limits forking more_with_glibc;
-            snmalloc_checks("snmalloc-checks", "cc"): family preloading;
-            hardened_malloc("hardened_malloc", "cc"): family preloading;
+            mimalloc3("mimalloc3", "cc", FAMILY PRELOADED FORKS HUGE_PAGES): conforming preloading under_limits forking;
+            mimalloc_secure("mimalloc-secure", "cc", FAMILY PRELOADED FORKS): conforming preloading under_limits forking;
+            mimalloc2_secure("mimalloc2-secure", "cc", FAMILY PRELOADED): conforming preloading under_limits;
+            rpmalloc("rpmalloc", "cc", FAMILY PRELOADED FORKS MORE): conforming preloading under_limits forking in_cxx;
+            snmalloc("snmalloc", "cc", FAMILY PRELOADED FORKS MORE): conforming preloading under_limits forking in_cxx;
+            snmalloc_checks("snmalloc-checks", "cc", FAMILY PRELOADED): conforming preloading;
+            hardened_malloc("hardened_malloc", "cc", FAMILY PRELOADED): conforming preloading;
         }
     }
 }
 
 mod musl {
     super::allocators! {
-        stock("stock", "musl-gcc"): family;
-        mimalloc("mimalloc", "musl-gcc"): family preloading under_limits forking forking_in_musl without_huge_pages;
-        jemalloc("jemalloc", "musl-gcc"): family forking forking_in_musl;
-        hardened_malloc_light("hardened_malloc-light", "musl-gcc"): family preloading forking_in_musl;
+        stock("stock", "musl-gcc", FAMILY): conforming;
+        mimalloc("mimalloc", "musl-gcc", FAMILY PRELOADED FORKS FORKS_IN_MUSL HUGE_PAGES): conforming preloading under_limits forking;
+        jemalloc("jemalloc", "musl-gcc", FAMILY FORKS FORKS_IN_MUSL): conforming forking;
+        hardened_malloc_light("hardened_malloc-light", "musl-gcc", FAMILY PRELOADED FORKS_IN_MUSL): conforming preloading;
         + test_all {
-            mimalloc3("mimalloc3", "musl-gcc"): family forking forking_in_musl;
-            mimalloc_secure("mimalloc-secure", "musl-gcc"): family forking forking_in_musl;
-            mimalloc2_secure("mimalloc2-secure", "musl-gcc"): family;
-            rpmalloc("rpmalloc", "musl-gcc"): family preloading under_limits forking forking_in_musl;
-            snmalloc("snmalloc", "musl-gcc"): family forking forking_in_musl;
-            snmalloc_checks("snmalloc-checks", "musl-gcc"): family;
-            hardened_malloc("hardened_malloc", "musl-gcc"): family;
+            mimalloc3("mimalloc3", "musl-gcc", FAMILY FORKS FORKS_IN_MUSL): conforming forking;
+            mimalloc_secure("mimalloc-secure", "musl-gcc", FAMILY FORKS FORKS_IN_MUSL): conforming forking;
+            mimalloc2_secure("mimalloc2-secure", "musl-gcc", FAMILY): conforming;
+            rpmalloc("rpmalloc", "musl-gcc", FAMILY PRELOADED FORKS FORKS_IN_MUSL): conforming preloading under_limits forking;
+            snmalloc("snmalloc", "musl-gcc", FAMILY FORKS FORKS_IN_MUSL): conforming forking;
+            snmalloc_checks("snmalloc-checks", "musl-gcc", FAMILY): conforming;
+            hardened_malloc("hardened_malloc", "musl-gcc", FAMILY): conforming;
         }
     }
 }

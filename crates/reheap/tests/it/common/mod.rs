@@ -8,6 +8,7 @@ pub(crate) mod bench;
 pub(crate) mod command;
 pub(crate) mod image;
 pub(crate) mod mirror;
+pub(crate) mod multi_call;
 pub(crate) mod prebuilt;
 pub(crate) mod programs;
 pub(crate) mod registry;
