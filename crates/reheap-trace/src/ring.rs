@@ -3,12 +3,12 @@
 //! The program can write anything into that memory, also while it is read. So it is words that are loaded one by one,
 //! and a ring that makes no sense is given up.
 //!
-//! Two words order everything: the thread writes an event and then releases `head`, and the recorder acquires `head` and
-//! then reads the event; the recorder releases `tail` when it has read, and the thread acquires `tail` before it writes
-//! there again. The test `no_order_of_steps_loses_or_tears_a_call` goes through all orders of a small ring in loom, with the
-//! orderings of `trace_call` and `trace_wait`; it fails when any of the four is weaker. Not in that model: a thread that gives its ring up. It does so only if four
-//! rounds of emptying left `tail` as it was, so the ring makes no sense any more. That real threads lose nothing is
-//! tested with the hooks themselves (`tests/it/trace_hooks.rs`).
+//! Two words order everything. The thread writes an event and then releases `head`; the recorder acquires `head` and then
+//! reads the event. The recorder releases `tail` when it has read; the thread acquires `tail` before it writes there
+//! again. The test `no_order_of_steps_loses_or_tears_a_call` goes through all orders of a small ring in loom, with the
+//! orderings of `trace_call` and `trace_wait`, and fails when any of the four is weaker. One thing is not in that model: a
+//! thread that gives its ring up. It does so only if four rounds of emptying left `tail` as it was, so the ring makes no
+//! sense any more. `reheap-profile/tests/it/trace_hooks.rs` tests real threads with the hooks themselves.
 
 use crate::RawEvent;
 use crate::sys::counter;

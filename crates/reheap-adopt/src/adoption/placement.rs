@@ -231,18 +231,18 @@ const USUAL: [Property; 3] = [
 ];
 /// What tells the rest apart.
 const RARE: [Property; 4] = [
-    ("target_endian", |it| {
-        let is_little = it.endian == cfg_expr::targets::Endian::little;
+    ("target_endian", |target| {
+        let is_little = target.endian == cfg_expr::targets::Endian::little;
         Some(if is_little { "little" } else { "big" }.to_owned())
     }),
-    ("target_pointer_width", |it| {
-        Some(it.pointer_width.to_string())
+    ("target_pointer_width", |target| {
+        Some(target.pointer_width.to_string())
     }),
-    ("target_vendor", |it| {
-        it.vendor.as_ref().map(|it| it.as_str().to_owned())
+    ("target_vendor", |target| {
+        target.vendor.as_ref().map(|name| name.as_str().to_owned())
     }),
-    ("target_abi", |it| {
-        it.abi.as_ref().map(|it| it.as_str().to_owned())
+    ("target_abi", |target| {
+        target.abi.as_ref().map(|name| name.as_str().to_owned())
     }),
 ];
 
