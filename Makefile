@@ -8,9 +8,9 @@ FUZZ_SECONDS = 3600
 
 .PHONY: demo demo-all test test-all test-targets ci bench fuzz docs dist test-dist
 
-demo: ; $(XTASK) demo
+demo: ; $(LAB) demo
 
-demo-all: ; $(XTASK) demo --all
+demo-all: ; $(LAB) demo --all
 
 # What the tests need comes first: a test that lacks a tool would say so only after minutes of compiling.
 test ci:

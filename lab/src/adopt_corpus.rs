@@ -7,6 +7,7 @@
 mod rows;
 
 use crate::machine::today;
+use crate::measurement;
 use crate::registry;
 use anyhow::{Context, Result, bail, ensure};
 use rows::{PROJECTS, Project, VERDICTS, Verdict};
@@ -74,9 +75,12 @@ pub(crate) fn run(mut workspace: Workspace, directory: &Path) -> Result<()> {
         "lab/src/adopt_corpus/rows.rs does not fit what was found; read the sources, and correct it:\n{}",
         unread.join("\n")
     );
-    let path = workspace.root.join(directory).join("adopt-check.md");
-    files::write(&path, page(&checked)?)?;
-    progress.say(format!("written to `{}`", path.display()));
+    let directory = workspace.root.join(directory);
+    measurement::write(
+        &progress,
+        &directory,
+        &[("adopt-check.md", page(&checked)?)],
+    )?;
     let count = VERDICTS.iter().filter(|verdict| !verdict.is_true).count();
     ensure!(
         count * FALSE_ONE_IN <= VERDICTS.len(),

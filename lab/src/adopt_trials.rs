@@ -2,6 +2,7 @@
 //! glibc, and whether every byte is as it was afterwards.
 
 use crate::machine::today;
+use crate::measurement;
 use crate::registry;
 use crate::sources::copy;
 use crate::table::Table;
@@ -92,10 +93,8 @@ pub(crate) fn run(mut workspace: Workspace, directory: &Path) -> Result<()> {
         TRIALS.len(),
         table.render()
     );
-    let path = workspace.root.join(directory).join("adopt-trials.md");
-    files::write(&path, text)?;
-    progress.say(format!("written to `{}`", path.display()));
-    Ok(())
+    let directory = workspace.root.join(directory);
+    measurement::write(&progress, &directory, &[("adopt-trials.md", text)])
 }
 
 /// A copy of a package.

@@ -45,7 +45,7 @@ struct Relink {
     runs: Vec<Cost>,
 }
 
-/// The same done twice in each round.
+/// What each round does twice: without reheap and with it.
 #[derive(Serialize, Deserialize)]
 struct Pair {
     without_reheap: Vec<Cost>,

@@ -247,9 +247,10 @@ fn executed(said: &str) -> Option<u64> {
     });
     last.or_else(|| {
         // `#4711	NEW    cov: 1 …`
-        let counts = said.lines().rev().filter_map(|line| line.strip_prefix('#'));
-        let mut counts = counts.filter_map(|line| line.split_whitespace().next()?.parse().ok());
-        counts.next()
+        said.lines().rev().find_map(|line| {
+            let words = line.strip_prefix('#')?;
+            words.split_whitespace().next()?.parse().ok()
+        })
     })
 }
 

@@ -7,6 +7,7 @@ mod fetched;
 mod rows;
 
 use crate::machine::{Machine, today};
+use crate::measurement;
 use anyhow::{Context, Result};
 use rows::{HELD_OUT, ROWS, Row};
 use serde::Deserialize;
@@ -14,7 +15,6 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use xtask::files;
 use xtask::progress::Progress;
 use xtask::workspace::Workspace;
 
@@ -116,12 +116,11 @@ pub(crate) fn run(workspace: &Workspace, directory: &Path) -> Result<()> {
         }
     }
     let directory = workspace.root.join(directory);
-    files::make_directory(&directory)?;
-    let text = markdown(&machine, &judged, &left_out)?;
-    write(&directory.join("inspect-corpus.md"), &text)?;
-    write(&directory.join("inspect-corpus.csv"), &csv(&judged))?;
-    progress.say(format!("written to `{}`", directory.display()));
-    Ok(())
+    let files = [
+        ("inspect-corpus.md", markdown(&machine, &judged, &left_out)?),
+        ("inspect-corpus.csv", csv(&judged)?),
+    ];
+    measurement::write(&progress, &directory, &files)
 }
 
 fn judge<'a>(workspace: &Workspace, row: &'a Row, file: &Path) -> Result<Judged<'a>> {
@@ -257,45 +256,45 @@ fn listed(names: &[impl AsRef<str>]) -> String {
     }
 }
 
-fn csv(judged: &[Judged<'_>]) -> String {
-    let mut lines = vec![
-        "origin,file,bytes,kind,malloc_truth,malloc_verdict,confidence,malloc,brings_truth,brings_found,brings,detail,milliseconds,truth_from"
-            .to_owned(),
-    ];
+/// Everything that was seen, for other tools.
+fn csv(judged: &[Judged<'_>]) -> Result<String> {
+    let mut table = csv::Writer::from_writer(Vec::new());
+    table.write_record([
+        "origin",
+        "file",
+        "bytes",
+        "kind",
+        "malloc_truth",
+        "malloc_verdict",
+        "confidence",
+        "malloc",
+        "brings_truth",
+        "brings_found",
+        "brings",
+        "detail",
+        "milliseconds",
+        "truth_from",
+    ])?;
     for judged in judged {
         let row = judged.row;
-        let cells = [
-            row.origin(),
-            row.file.to_owned(),
-            judged.bytes.to_string(),
-            judged.kind.clone(),
-            row.malloc.to_owned(),
-            judged.malloc.clone(),
-            judged.confidence.clone(),
-            judged.of_malloc().word().to_owned(),
-            row.brings.join(" "),
-            judged.brings.join(" "),
-            judged.of_brings().word().to_owned(),
-            judged.details.join(" "),
-            format!("{:.1}", judged.time.as_secs_f64() * 1e3),
-            row.because.to_owned(),
-        ];
-        lines.push(cells.map(|cell| quoted(&cell)).join(","));
+        table.write_record([
+            &row.origin(),
+            row.file,
+            &judged.bytes.to_string(),
+            &judged.kind,
+            row.malloc,
+            &judged.malloc,
+            &judged.confidence,
+            judged.of_malloc().word(),
+            &row.brings.join(" "),
+            &judged.brings.join(" "),
+            judged.of_brings().word(),
+            &judged.details.join(" "),
+            &format!("{:.1}", judged.time.as_secs_f64() * 1e3),
+            row.because,
+        ])?;
     }
-    lines.join("\n") + "\n"
-}
-
-/// A cell of a CSV file (RFC 4180).
-fn quoted(cell: &str) -> String {
-    if cell.contains([',', '"', '\n']) {
-        format!("\"{}\"", cell.replace('"', "\"\""))
-    } else {
-        cell.to_owned()
-    }
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    files::write(path, text)
+    String::from_utf8(table.into_inner()?).context("the table is not UTF-8")
 }
 
 #[cfg(test)]
@@ -314,11 +313,5 @@ mod tests {
         let all = names.len();
         names.dedup();
         assert_eq!(names.len(), all);
-    }
-
-    #[test]
-    fn a_cell_with_a_comma_is_quoted() {
-        assert_eq!(quoted("a, \"b\""), "\"a, \"\"b\"\"\"");
-        assert_eq!(quoted("a b"), "a b");
     }
 }

@@ -33,35 +33,12 @@ pub(crate) const BY_HAND: &str = "musl, libc.a patched by hand";
 const PATCHED_IN: (&str, &str) = ("libmimalloc-sys", "0.1.49");
 
 /// As mimalloc's own build for musl compiles it, in release mode; position independent, as Rust links executables.
-const CFLAGS: [&str; 8] = [
-    "-c",
-    "-O3",
-    "-DNDEBUG",
-    "-DMI_MALLOC_OVERRIDE=1",
-    "-DMI_LIBC_MUSL=1",
-    "-DMI_SKIP_COLLECT_ON_EXIT=1",
-    "-fPIE",
-    "-ftls-model=local-dynamic",
-];
+const CFLAGS: &str = "-c -O3 -DNDEBUG -DMI_MALLOC_OVERRIDE=1 -DMI_LIBC_MUSL=1 -DMI_SKIP_COLLECT_ON_EXIT=1 -fPIE \
+    -ftls-model=local-dynamic";
 
 /// The members that the published recipes delete, and the two more that today's mimalloc has its own of.
-const DELETED: [&str; 15] = [
-    "aligned_alloc.lo",
-    "calloc.lo",
-    "donate.lo",
-    "free.lo",
-    "libc_calloc.lo",
-    "lite_malloc.lo",
-    "malloc.lo",
-    "malloc_usable_size.lo",
-    "memalign.lo",
-    "posix_memalign.lo",
-    "realloc.lo",
-    "reallocarray.lo",
-    "strdup.lo",
-    "strndup.lo",
-    "valloc.lo",
-];
+const DELETED: &str = "aligned_alloc.lo calloc.lo donate.lo free.lo libc_calloc.lo lite_malloc.lo malloc.lo \
+    malloc_usable_size.lo memalign.lo posix_memalign.lo realloc.lo reallocarray.lo strdup.lo strndup.lo valloc.lo";
 
 /// The patched library in its directory.
 const LIBC: &str = "libc.a";
@@ -88,21 +65,14 @@ impl Known {
         for (name, package, library) in DEBIAN {
             match preload(&directory.join(package), package, library) {
                 Ok(path) => known.preloads.push((name, path)),
-                Err(error) => known.leave_out(name, &error),
+                Err(error) => known.left_out.push(LeftOut::new(name, &error)),
             }
         }
         match ByHand::patch(workspace, progress, directory.join("by-hand")) {
             Ok(by_hand) => known.by_hand = Some(by_hand),
-            Err(error) => known.leave_out(BY_HAND, &error),
+            Err(error) => known.left_out.push(LeftOut::new(BY_HAND, &error)),
         }
         Ok(known)
-    }
-
-    fn leave_out(&mut self, name: &str, error: &anyhow::Error) {
-        self.left_out.push(LeftOut {
-            name: name.to_owned(),
-            reason: format!("{error:#}"),
-        });
     }
 
     /// The variants of a command line that each package is preloaded into.
@@ -161,7 +131,7 @@ impl ByHand {
         let mimalloc = sources.join("c_src/mimalloc/v3");
         let object = directory.join("mimalloc.o");
         let mut cc = workspace.reheap();
-        cc.args(["cc", "-a", "stock", "--"]).args(CFLAGS);
+        cc.args(["cc", "-a", "stock", "--"]).args(CFLAGS.split(' '));
         cc.arg("-I").arg(mimalloc.join("include"));
         cc.arg(mimalloc.join("src/static.c")).arg("-o").arg(&object);
         progress.quietly("compiling mimalloc for a libc.a", &mut cc)?;
@@ -170,7 +140,7 @@ impl ByHand {
         // Some names are there twice, and each time only the first goes.
         for _ in 0..2 {
             let mut ar = Command::new("ar");
-            ar.arg("d").arg(&patched).args(DELETED);
+            ar.arg("d").arg(&patched).args(DELETED.split(' '));
             progress.quietly("deleting musl's allocator", &mut ar)?;
         }
         let mut ar = Command::new("ar");

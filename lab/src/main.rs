@@ -1,4 +1,4 @@
-//! What is measured and tried with reheap: `cargo lab <task>`. The README says how.
+//! What is shown, measured and tried with reheap: `cargo lab <task>`. The README says how.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -8,6 +8,7 @@
 mod adopt_corpus;
 mod adopt_trials;
 mod attacks;
+mod demo;
 mod figures;
 mod fuzz;
 mod inspect_corpus;
@@ -19,6 +20,7 @@ mod memory_counts;
 mod memory_functions;
 mod memory_plot;
 mod pages;
+mod prerequisites;
 mod profiles;
 mod program_counts;
 mod programs;
@@ -36,7 +38,7 @@ use measure::Subject;
 use std::process::ExitCode;
 use xtask::workspace::Workspace;
 
-/// Measures reheap, and tries it on real programs.
+/// Shows reheap, measures it, and tries it on real programs.
 #[derive(Parser)]
 #[command(name = "cargo lab", bin_name = "cargo lab")]
 enum Task {
@@ -59,6 +61,12 @@ enum Task {
         published: bool,
         /// Only these programs; `figures` for what reheap itself costs, `in-step` for the counts of `--scaling`
         only: Vec<String>,
+    },
+    /// Compare a small program with glibc, stock musl and mimalloc in musl, and print a chart
+    Demo {
+        /// Two programs, with every allocator, and with one thread and two
+        #[arg(long)]
+        all: bool,
     },
     /// Write the charts, tables and figures of all measurements again, from the raw data
     Pages,
@@ -174,6 +182,7 @@ fn run(task: Task) -> anyhow::Result<()> {
             };
             measure::run(&workspace, rounds, machine, subject, &only)
         }
+        Task::Demo { all } => demo::run(workspace, all),
         Task::Pages => pages::run(&workspace),
         Task::Fuzz {
             seconds,

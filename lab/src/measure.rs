@@ -8,6 +8,7 @@ use crate::known::Known;
 use crate::machine::Machine;
 use crate::measurement::{self, without_places};
 use crate::pages;
+use crate::prerequisites;
 use crate::programs::{self, Commands, Prepared, RustProgram, ServerProgram, SystemProgram};
 use crate::published;
 use crate::scaling;
@@ -15,7 +16,6 @@ use anyhow::Result;
 use std::path::Path;
 use std::process::Command;
 use xtask::files;
-use xtask::prerequisites;
 use xtask::progress::Progress;
 use xtask::workspace::Workspace;
 
@@ -57,7 +57,7 @@ pub(crate) enum Subject {
     All,
     /// What protection costs.
     Hardened,
-    /// The same work on one to 32 threads.
+    /// One amount of work, on one to 32 threads.
     Scaling,
     /// What others have published, repeated.
     Published,

@@ -3,12 +3,12 @@
 //! It needs no such processor: qemu writes down the address of each instruction. It says nothing of how long they take,
 //! which only a processor can tell. The calling is the example of `reheap-mem`: it is unsafe code, which has no place here.
 
+use crate::measurement;
 use anyhow::{Context as _, Result, ensure};
 use std::io::{BufRead as _, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use xtask::aarch64::{TARGET, build_for};
-use xtask::files;
 use xtask::progress::Progress;
 use xtask::workspace::Workspace;
 
@@ -42,11 +42,12 @@ pub(crate) fn run(workspace: &Workspace, directory: Option<PathBuf>) -> Result<(
     let Some(directory) = directory else {
         return Ok(());
     };
-    for (extension, contents) in [("csv", &csv), ("md", &text)] {
-        let path = directory.join(format!("memory-functions-aarch64.{extension}"));
-        files::write(&path, contents)?;
-    }
-    Ok(())
+    let directory = workspace.root.join(directory);
+    let files = [
+        ("memory-functions-aarch64.csv", csv),
+        ("memory-functions-aarch64.md", text),
+    ];
+    measurement::write(&progress, &directory, &files)
 }
 
 /// Runs the calls, and gives their rows with the count of each.

@@ -52,7 +52,7 @@ const VARIANTS: [(&str, Made); 12] = [
 enum Made {
     /// By plain Cargo, with glibc's own.
     Glibc,
-    /// The same with a preload of reheap.
+    /// By plain Cargo, with this allocator in a preload of reheap.
     Preloaded(&'static str),
     /// As the crate of this feature, in a static executable with stock musl.
     Crate(&'static str),
@@ -118,9 +118,9 @@ fn programs(workspace: &Workspace) -> [RustProgram; 4] {
 
 fn version() -> Result<String> {
     let text = stdout_of(Command::new("qemu-aarch64").arg("--version"))?;
-    let line = text.lines().next().context("qemu has no version")?;
+    let first = text.lines().next().context("qemu has no version")?;
     // Without the package's version.
-    let line = line.split(" (").next().unwrap_or(line);
+    let line = first.split(" (").next().unwrap_or(first);
     Ok(line.replace(" version ", " "))
 }
 

@@ -113,6 +113,15 @@ pub(crate) struct LeftOut {
     pub(crate) reason: String,
 }
 
+impl LeftOut {
+    pub(crate) fn new(name: &str, error: &anyhow::Error) -> LeftOut {
+        LeftOut {
+            name: name.to_owned(),
+            reason: format!("{error:#}"),
+        }
+    }
+}
+
 /// Fetches and compiles what the programs need to run. Those in Rust are not built yet: each variant does that anew.
 pub(crate) fn prepare(workspace: &Workspace, progress: &Progress) -> Result<Prepared> {
     let directory = fetched(workspace)?;
@@ -185,10 +194,7 @@ impl Prepared {
     }
 
     pub(crate) fn leave_out(&mut self, name: &str, error: &anyhow::Error) {
-        self.left_out.push(LeftOut {
-            name: name.to_owned(),
-            reason: format!("{error:#}"),
-        });
+        self.left_out.push(LeftOut::new(name, error));
     }
 }
 
@@ -320,8 +326,8 @@ fn deflate(workspace: &Workspace, directory: &Path, progress: &Progress) -> Resu
 
 fn requests(workspace: &Workspace) -> Result<SystemProgram> {
     need("node")?;
-    let script = workspace.root.join("lab/workloads/requests/requests.mjs");
-    let script = script.display().to_string();
+    let file = workspace.root.join("lab/workloads/requests/requests.mjs");
+    let script = file.display().to_string();
     Ok(SystemProgram {
         name: "requests",
         environment: Vec::new(),

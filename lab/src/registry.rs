@@ -18,10 +18,10 @@ pub(crate) fn fetched(home: &Path, name: &str, version: &str) -> Result<(PathBuf
             .current_dir(home);
         stdout_of(&mut cargo)?;
     }
-    let archive = below(home, "cache", &format!("{named}.crate"));
-    let archive = archive.with_context(|| format!("{named} was not fetched"))?;
-    let sources = below(home, "src", &named);
-    let sources = sources.with_context(|| format!("{named} was not unpacked"))?;
+    let archive = below(home, "cache", &format!("{named}.crate"))
+        .with_context(|| format!("{named} was not fetched"))?;
+    let sources =
+        below(home, "src", &named).with_context(|| format!("{named} was not unpacked"))?;
     Ok((archive, sources))
 }
 

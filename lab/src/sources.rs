@@ -19,8 +19,8 @@ pub(crate) fn debian(
     for needed in ["lists/partial", "cache/archives/partial"] {
         files::make_directory(state.join(needed))?;
     }
-    let release = files::read("/etc/os-release")?;
-    let release = release
+    let system = files::read("/etc/os-release")?;
+    let release = system
         .lines()
         .find_map(|line| line.strip_prefix("VERSION_CODENAME="))
         .context("/etc/os-release names no release of Debian")?;
@@ -29,7 +29,7 @@ pub(crate) fn debian(
     );
     files::write(state.join("sources.list"), source)?;
     let apt = |arguments: &[&str]| {
-        let mut apt = Command::new("apt-get");
+        let mut command = Command::new("apt-get");
         for (key, value) in [
             ("Dir::State", state.clone()),
             ("Dir::State::lists", state.join("lists")),
@@ -37,9 +37,9 @@ pub(crate) fn debian(
             ("Dir::Etc::sourcelist", state.join("sources.list")),
             ("Dir::Etc::sourceparts", PathBuf::from("/dev/null")),
         ] {
-            apt.arg("-o").arg(format!("{key}={}", value.display()));
+            command.arg("-o").arg(format!("{key}={}", value.display()));
         }
-        stdout_of(apt.args(arguments).current_dir(directory))
+        stdout_of(command.args(arguments).current_dir(directory))
     };
     if unpacked(directory)?.is_none() {
         apt(&["update", "-qq"])?;

@@ -86,8 +86,8 @@ pub(crate) fn run(mut workspace: Workspace, directory: &Path) -> Result<()> {
         for (variant, executable) in &mut variants {
             let count = STARTS_PER_ROUND.to_string();
             let mut command = Command::new(&starts);
-            let time = stdout_of(command.args(["time", &count]).arg(executable))?;
-            let time = serde_json::from_str(&time).context("cannot understand the time")?;
+            let printed = stdout_of(command.args(["time", &count]).arg(executable))?;
+            let time = serde_json::from_str(&printed).context("cannot understand the time")?;
             variant.nanoseconds_per_start.push(time);
         }
     }

@@ -61,9 +61,10 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     let built: Vec<_> = built
         .filter(|row| options.wants(row.name, "static"))
         .collect();
-    let wanted = dynamic.iter().flat_map(|row| row.packages);
-    let wanted = wanted.chain(built.iter().flat_map(|row| row.packages));
-    packages::provide(&wanted.copied().collect::<Vec<_>>(), options.install)?;
+    let of_dynamic = dynamic.iter().flat_map(|row| row.packages);
+    let of_built = built.iter().flat_map(|row| row.packages);
+    let wanted: Vec<&str> = of_dynamic.chain(of_built).copied().collect();
+    packages::provide(&wanted, options.install)?;
     let progress = Progress::start();
     workspace.build_reheap(&progress)?;
     let mut session = Session::start(workspace, &progress, options)?;

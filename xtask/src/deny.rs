@@ -16,8 +16,10 @@ pub(crate) fn run(workspace: &Workspace, progress: &Progress) -> Result<()> {
     let what = "licences and sources of all packages";
     progress.step(what, workspace.cargo().args(checks))?;
     let mut fetch = workspace.cargo();
-    let fetched = fetch.args(["deny", "fetch", "db"]).output();
-    let fetched = fetched.context("cannot start cargo deny")?;
+    let fetched = fetch
+        .args(["deny", "fetch", "db"])
+        .output()
+        .context("cannot start cargo deny")?;
     if !fetched.status.success() {
         let said = String::from_utf8_lossy(&fetched.stderr);
         let last = said.lines().rfind(|line| !line.trim().is_empty());

@@ -4,11 +4,11 @@
 //! heading may have another anchor, and what is outside of `docs/` is not there. mdbook-linkcheck, which looked at that,
 //! is no longer maintained, and does not know mdBook 0.5.
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use xtask::files;
 use xtask::progress::Progress;
 use xtask::workspace::Workspace;
 
@@ -55,14 +55,11 @@ fn dead_links(book: &Path) -> Result<Vec<String>> {
 }
 
 fn read_pages(directory: &Path, pages: &mut BTreeMap<PathBuf, String>) -> Result<()> {
-    let cannot_read = || format!("cannot read `{}`", directory.display());
-    for entry in fs::read_dir(directory).with_context(cannot_read)? {
-        let path = entry.with_context(cannot_read)?.path();
+    for path in files::entries(directory)? {
         if path.is_dir() {
             read_pages(&path, pages)?;
         } else if path.extension().is_some_and(|suffix| suffix == "html") {
-            let text = fs::read_to_string(&path);
-            let text = text.with_context(|| format!("cannot read `{}`", path.display()))?;
+            let text = files::read(&path)?;
             pages.insert(path, text);
         }
     }
@@ -97,6 +94,7 @@ fn leads_somewhere(link: &str, page: &Path, pages: &BTreeMap<PathBuf, String>) -
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn a_link_to_a_missing_page_or_heading_is_dead() {

@@ -8,6 +8,5 @@
 pub mod aarch64;
 pub mod command;
 pub mod files;
-pub mod prerequisites;
 pub mod progress;
 pub mod workspace;

@@ -9,7 +9,6 @@
 )]
 
 mod ci;
-mod demo;
 mod deny;
 mod dist;
 mod docs;
@@ -38,12 +37,6 @@ enum Task {
     },
     /// Check what no compiler checks: lengths of files, descriptions, paths of somebody's machine
     Tidy,
-    /// Compare a small program with glibc, stock musl and mimalloc in musl, and print a chart
-    Demo {
-        /// Two programs, with every allocator, and with one thread and two
-        #[arg(long)]
-        all: bool,
-    },
     /// Fill dist/ with what users download: archives, packages and wheels with prebuilt allocators
     Dist {
         /// Only for these processors [default: all]
@@ -88,7 +81,6 @@ fn run(task: Task) -> anyhow::Result<()> {
     match task {
         Task::Ci { all } => ci::run(&workspace, all),
         Task::Tidy => tidy::run(&workspace),
-        Task::Demo { all } => demo::run(workspace, all),
         Task::Dist { architectures } if architectures.is_empty() => {
             dist::run(&workspace, &Architecture::WITH_PRELOADS)
         }

@@ -126,7 +126,7 @@ fn print_slowest(report: &Path) -> Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
+mod report {
     #[test]
     fn times_are_read_from_the_report_of_nextest() {
         let report = "<testsuites><testsuite name=\"a::it\">\

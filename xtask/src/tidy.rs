@@ -227,8 +227,8 @@ fn check_links(root: &Path, path: &Path, text: &str) -> Vec<Finding> {
 
 /// What a link to a heading is called, as GitHub makes it; none for a line that is no heading.
 fn anchor(line: &str) -> Option<String> {
-    let title = line.strip_prefix('#')?.trim_start_matches('#');
-    let title = title.strip_prefix(' ')?.trim().to_lowercase();
+    let behind = line.strip_prefix('#')?.trim_start_matches('#');
+    let title = behind.strip_prefix(' ')?.trim().to_lowercase();
     let kept = title
         .chars()
         .filter(|letter| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_'));

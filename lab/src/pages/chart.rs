@@ -204,8 +204,8 @@ fn notes(ratios: &Ratios, common: &[&Benchmark], day: &str) -> [String; 2] {
         .iter()
         .map(|benchmark| benchmark.title.as_str())
         .collect();
-    let rounds = ratios.benchmarks.iter().map(|benchmark| benchmark.rounds);
-    let (least, most) = (rounds.clone().min().unwrap_or(0), rounds.max().unwrap_or(0));
+    let counts = ratios.benchmarks.iter().map(|benchmark| benchmark.rounds);
+    let (least, most) = (counts.clone().min().unwrap_or(0), counts.max().unwrap_or(0));
     let rounds = if least == most {
         most.to_string()
     } else {

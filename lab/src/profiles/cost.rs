@@ -143,8 +143,7 @@ fn others_on_static(session: &Session<'_>) -> Result<()> {
         command.args([&program, "1", "100000"]);
         let output = command.output().context("cannot start timeout")?;
         let text = String::from_utf8_lossy(&output.stderr);
-        let total = text.lines().find(|line| line.contains("Total:"));
-        let total = total.and_then(|line| line.split("Total:").nth(1));
+        let total = text.lines().find_map(|line| line.split("Total:").nth(1));
         let says = match (output.status.code(), total) {
             (Some(124 | 137), _) => format!("hangs (ended after {HANGS_AFTER} s)"),
             (_, Some(total)) => format!("says: {}", total.trim()),

@@ -119,10 +119,10 @@ impl Column<'_> {
     /// `1.23 s (0.45 ↓)`; without brackets for the baseline.
     fn figure(&self, analysis: &Analysis, variant: &str) -> Option<String> {
         let row = analysis.rows.iter().find(|row| row.variant == variant)?;
-        let median = row.summary.as_ref()?.median.value;
+        let value = row.summary.as_ref()?.median.value;
         let median = match self.quantity {
-            Quantity::Metric(ref name) if name == "resident" => figures::bytes(median * 1024.0),
-            ref quantity => figures::value(quantity, median),
+            Quantity::Metric(ref name) if name == "resident" => figures::bytes(value * 1024.0),
+            ref quantity => figures::value(quantity, value),
         };
         let ratio = row.comparison.as_ref().and_then(|comparison| {
             let ratio = comparison.ratio?.value;

@@ -60,8 +60,9 @@ impl Libraries {
                 .env("REHEAP_CACHE_DIR", &cache)
                 .env_remove("LD_PRELOAD");
             let path = stdout_of(&mut reheap)?;
-            let name = Path::new(path.trim()).file_name();
-            let name = name.context("reheap run sets no LD_PRELOAD")?;
+            let name = Path::new(path.trim())
+                .file_name()
+                .context("reheap run sets no LD_PRELOAD")?;
             names.push((*allocator, name.to_string_lossy().into_owned()));
         }
         Ok(Libraries { names, cache })
@@ -348,8 +349,10 @@ fn log_directory() -> Result<TempDir> {
 }
 
 fn with_mode(mode: u32) -> Result<TempDir> {
-    let directory = tempfile::Builder::new().prefix("trial-").tempdir();
-    let directory = directory.context("cannot make a temporary directory")?;
+    let directory = tempfile::Builder::new()
+        .prefix("trial-")
+        .tempdir()
+        .context("cannot make a temporary directory")?;
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(mode))
         .context("cannot open a temporary directory to others")?;
     Ok(directory)

@@ -1,6 +1,6 @@
 //! What the trials found, as it is kept in `trials.json`.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -134,14 +134,10 @@ impl Records {
         if !path.exists() {
             return Ok(Records::default());
         }
-        let text = files::read(&path)?;
-        serde_json::from_str(&text)
-            .with_context(|| format!("cannot understand `{}`", path.display()))
+        files::read_json(&path)
     }
 
     pub(super) fn write(&self, directory: &Path) -> Result<()> {
-        let path = directory.join(FILE);
-        let text = serde_json::to_string_pretty(self)? + "\n";
-        files::write(&path, text)
+        files::write(directory.join(FILE), files::json(self)?)
     }
 }

@@ -140,8 +140,8 @@ fn push(text: &mut String, package: &Package) -> Result<bool> {
 
 fn find_licences(directory: &Path, depth: u32, found: &mut Vec<PathBuf>) -> Result<()> {
     for path in files::entries(directory)? {
-        let name = path.file_name().unwrap_or_default();
-        let name = name.to_string_lossy().to_uppercase();
+        let last = path.file_name().unwrap_or_default();
+        let name = last.to_string_lossy().to_uppercase();
         let is_licence = LICENCE_FILES.iter().any(|word| name.starts_with(word));
         if path.is_file() && is_licence {
             found.push(path);

@@ -129,9 +129,10 @@ impl Job<'_> {
         let outputs = self.file("output")?;
         let results = outputs
             .lines()
-            .find_map(|line| line.strip_prefix("results="));
-        let results = PathBuf::from(results.context("there is no output `results`")?);
-        let json: Value = serde_json::from_slice(&fs::read(&results)?)?;
+            .find_map(|line| line.strip_prefix("results="))
+            .map(PathBuf::from)
+            .context("there is no output `results`")?;
+        let json: Value = files::read_json(&results)?;
         ensure!(json.is_object(), "the results are no JSON");
         Ok(results)
     }

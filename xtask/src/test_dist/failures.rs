@@ -69,8 +69,10 @@ fn not_packed(test: &TestDist<'_>) -> Result<()> {
 }
 
 fn is_refused(architecture: Architecture, tree: &Path, reason: &str) -> Result<()> {
-    let refusal = dist::require_prebuilt(architecture, tree).err();
-    let refusal = refusal.context("`make dist` would pack it")?.to_string();
+    let refusal = dist::require_prebuilt(architecture, tree)
+        .err()
+        .context("`make dist` would pack it")?
+        .to_string();
     ensure!(refusal.contains(reason), "another refusal: {refusal}");
     Ok(())
 }

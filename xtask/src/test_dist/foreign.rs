@@ -55,8 +55,8 @@ fn check_descriptions(test: &TestDist<'_>, architecture: Architecture) -> Result
     let name = architecture.name();
     if let Some(file) = test.foreign_file(Kind::Deb)? {
         let mut field = Command::new("dpkg-deb");
-        let field = field.arg("--field").arg(&file).arg("Architecture");
-        let found = outcome::succeed(field)?.stdout;
+        field.arg("--field").arg(&file).arg("Architecture");
+        let found = outcome::succeed(&mut field)?.stdout;
         let expected = Kind::Deb.suffix(architecture);
         let is_it = expected == format!("_{}.deb", found.trim());
         ensure!(is_it, "`{}` is for {found}", file.display());
@@ -72,9 +72,9 @@ fn check_descriptions(test: &TestDist<'_>, architecture: Architecture) -> Result
         apk::check_description(&apk::split(test, &file)?, architecture)?;
     }
     if let Some(file) = test.foreign_file(Kind::Wheel)? {
-        let mut tags = Command::new("unzip");
-        tags.arg("-p").arg(&file).arg("*.dist-info/WHEEL");
-        let mut tags = outcome::succeed(&mut tags)?;
+        let mut unzip = Command::new("unzip");
+        unzip.arg("-p").arg(&file).arg("*.dist-info/WHEEL");
+        let mut tags = outcome::succeed(&mut unzip)?;
         for system in ["manylinux2014", "musllinux_1_1"] {
             tags = tags.said(&format!("\nTag: py3-none-{system}_{name}\n"))?;
         }

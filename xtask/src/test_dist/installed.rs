@@ -88,9 +88,9 @@ pub(super) fn check_documentation(test: &TestDist<'_>, root: &Root, prefix: &str
             "share/doc/reheap/LICENSES-THIRD-PARTY.txt".to_owned(),
         ] {
             let path = root.path(&format!("{prefix}/{place}"));
-            let size = fs::metadata(&path).map(|file| file.len());
-            let size = size.with_context(|| format!("`{}` is not there", path.display()))?;
-            ensure!(size > 0, "`{}` is empty", path.display());
+            let file = fs::metadata(&path)
+                .with_context(|| format!("`{}` is not there", path.display()))?;
+            ensure!(file.len() > 0, "`{}` is empty", path.display());
         }
     }
     test.saw("man pages, completions and licences");

@@ -2,12 +2,12 @@
 //!
 //! `reheap doctor --fix` is what a user would type, so the demonstration types it too.
 
-use crate::progress::Progress;
-use crate::workspace::Workspace;
 use anyhow::Result;
+use xtask::progress::Progress;
+use xtask::workspace::Workspace;
 
 /// Installs what is missing for allocators in C.
-pub fn install_missing(workspace: &Workspace, progress: &Progress) -> Result<()> {
+pub(crate) fn install_missing(workspace: &Workspace, progress: &Progress) -> Result<()> {
     progress.quietly(
         "the musl target, and a C compiler for it",
         workspace
@@ -17,7 +17,7 @@ pub fn install_missing(workspace: &Workspace, progress: &Progress) -> Result<()>
 }
 
 /// Installs what is missing for allocators in C++. They are left out if that fails, which is no reason to stop.
-pub fn install_cxx(workspace: &Workspace, progress: &Progress) {
+pub(crate) fn install_cxx(workspace: &Workspace, progress: &Progress) {
     let cxx = progress.quietly(
         "a C++ compiler for musl",
         workspace.reheap().args(["doctor", "--fix", "c++-objects"]),

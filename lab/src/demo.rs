@@ -3,19 +3,19 @@
 
 mod chart;
 
+use crate::prerequisites;
 use anyhow::Result;
 use reheap_allocators::catalogue::CATALOGUE;
 use reheap_bench::findings::Findings;
 use reheap_bench::results::Results;
 use std::path::{Path, PathBuf};
 use xtask::files;
-use xtask::prerequisites;
 use xtask::progress::Progress;
 use xtask::workspace::{Build, Workspace};
 
 /// How many seconds the runs of a program may take.
 const BUDGET: &str = "20";
-/// The same with every allocator, and one thread and two.
+/// How many they may take with every allocator, on one thread and on two.
 const BUDGET_FOR_ALL: &str = "120";
 /// What the short demonstration compares.
 const VARIANTS: &str = "glibc,musl,musl+mimalloc";
