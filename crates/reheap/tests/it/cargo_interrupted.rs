@@ -17,9 +17,9 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What a script does to say that it is there and to stay there, while a file `stop` lies beside it.
-const STOPS: &str =
-    "if [ -e \"${0%/*}/stop\" ]; then echo > \"${0%/*}/reached\"; cat \"${0%/*}/go-on\"; fi";
+/// What a script does to say that it is there and to stay there, while a file `stop` lies beside it. It starts no process
+/// to wait: one that is only just starting could miss the Ctrl-C, and would wait for ever.
+const STOPS: &str = "if [ -e \"${0%/*}/stop\" ]; then echo > \"${0%/*}/reached\"; read -r line < \"${0%/*}/go-on\"; fi";
 
 fn fifos(project: &Project) {
     for name in ["reached", "go-on"] {
