@@ -111,7 +111,8 @@ impl Measuring<'_> {
         let mut orders = rounds::orders(self.plan.variants.len(), self.plan.settings.seed);
         let mut schedule = Schedule::new(&self.plan.settings);
         let is_raced = self.plan.settings.rounds.is_none();
-        for round in 0.. {
+        let mut round = 0;
+        loop {
             let (elapsed, next) = (self.runner.elapsed(), self.next_round());
             if let Some(ending) = schedule.ending(round, elapsed, next, || self.is_precise()) {
                 return Ok(ending);
@@ -121,12 +122,12 @@ impl Measuring<'_> {
             if self.baseline_worked && round == 0 {
                 self.refuse_what_works_once()?;
             }
-            if is_raced && race::is_look(&self.benchmark, round + 1) && self.race(round + 1) {
+            round += 1;
+            if is_raced && race::is_look(&self.benchmark, round) && self.race(round) {
                 return Ok(Ending::Decided);
             }
-            self.look(round + 1);
+            self.look(round);
         }
-        unreachable!("rounds end by the schedule")
     }
 
     fn round(&mut self, round: usize, order: &[usize]) -> Result<(), MeasureError> {
