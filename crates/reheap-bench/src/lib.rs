@@ -21,7 +21,6 @@ pub mod metrics;
 pub mod outlook;
 mod output;
 pub mod overview;
-pub mod process_tree;
 mod race;
 pub mod recommend;
 mod resident;

@@ -5,10 +5,9 @@
 //! `/proc/PID/statm`. (`smaps_rollup` would also tell what is shared, but it walks the page tables with the lock held
 //! that page faults need: it would slow down what it measures.) Pages that processes share are counted for each.
 
-use crate::process_tree::descendants;
-use rustix::param::page_size;
+use reheap_proc::by_number;
+use reheap_proc::tree::descendants;
 use rustix::process::Pid;
-use std::fs;
 use std::time::{Duration, Instant};
 
 const INTERVAL_MIN: Duration = Duration::from_millis(1);
@@ -93,11 +92,9 @@ fn resident_bytes_below(root: Pid) -> u64 {
     processes.filter_map(resident_bytes).sum()
 }
 
-/// The second field of `statm`, in bytes; none if the process has ended.
+/// None if the process has ended.
 fn resident_bytes(process: Pid) -> Option<u64> {
-    let statm = fs::read_to_string(format!("/proc/{}/statm", process.as_raw_nonzero())).ok()?;
-    let pages: u64 = statm.split(' ').nth(1)?.parse().ok()?;
-    Some(pages * page_size() as u64)
+    by_number::resident_bytes(process.as_raw_nonzero().get().unsigned_abs())
 }
 
 #[cfg(test)]

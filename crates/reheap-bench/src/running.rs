@@ -4,9 +4,9 @@
 //! but they would take processors from what is measured.
 
 use crate::output::{OnLine, Output, Recorder, Source};
-use crate::process_tree::signal_descendants;
 use crate::resident::Resident;
 use crate::sys::Report;
+use reheap_proc::tree::signal_descendants;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;

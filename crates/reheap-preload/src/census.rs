@@ -9,11 +9,11 @@
 use reheap_allocators::load::is_same_file;
 use reheap_allocators::probe::{Observation, WhyNot};
 use reheap_allocators::target::Libc;
-use reheap_bench::process_tree::descendants;
 use reheap_bench::results::Unreached;
 use reheap_command::env_vars::LD_PRELOAD;
 use reheap_command::ui::Failure;
 use reheap_proc::process::{Denial, Process, ProcessError};
+use reheap_proc::tree::descendants;
 use reheap_subject::limits;
 use reheap_workshop::preloading::{self, NOT_LOADED};
 use rustix::process::getpid;
@@ -134,7 +134,7 @@ impl Census {
         let Ok(status) = process.status() else {
             return;
         };
-        let program = PathBuf::from(status.name);
+        let program = PathBuf::from(status.name());
         self.latest.insert(pid, program.clone());
         let sight = self.without.entry((pid, program)).or_insert(Sight {
             looks: 0,
@@ -152,8 +152,8 @@ impl Census {
                 && (Some(inode) == self.inode || is_same_file(path, &self.library))
         };
         Ok(maps.iter().any(|mapping| {
-            let path = mapping.path.as_deref();
-            path.is_some_and(|path| is_it(path, mapping.inode))
+            let path = mapping.listed_file();
+            path.is_some_and(|path| is_it(&path, mapping.inode))
         }))
     }
 

@@ -6,7 +6,7 @@
 //! they are.
 
 use crate::maps::Mapping;
-use crate::process::Status;
+use crate::status::Status;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -81,7 +81,8 @@ fn areas(mappings: &[Mapping]) -> Vec<Area> {
         area.resident_bytes += resident_bytes;
     };
     for (index, mapping) in mappings.iter().enumerate() {
-        let name = match mapping.label.as_deref() {
+        let label = mapping.label();
+        let name = match label.as_deref() {
             Some("[heap]") => "heap",
             Some(label) => match label
                 .strip_prefix("[anon:")
@@ -100,7 +101,7 @@ fn areas(mappings: &[Mapping]) -> Vec<Area> {
 
 fn is_arena(mapping: &Mapping, next: Option<&Mapping>) -> bool {
     const HEAP_BYTES: u64 = 64 << 20;
-    let is_anonymous = |mapping: &Mapping| mapping.path.is_none() && mapping.label.is_none();
+    let is_anonymous = |mapping: &Mapping| mapping.path.as_os_str().is_empty();
     let begins_like_one = is_anonymous(mapping)
         && mapping.is_writable
         && mapping.start.is_multiple_of(HEAP_BYTES)

@@ -7,7 +7,8 @@
 //! which also works for deleted and replaced ones. Otherwise it uses their path below the process's own root, which may
 //! be another mount namespace, and checks that the inode is the mapped one.
 
-use crate::maps::{self, Mapping};
+use crate::maps::{self, DELETED, Mapping};
+use crate::status::Status;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -21,8 +22,6 @@ use std::path::{Path, PathBuf};
 
 /// Files in `/proc` have no size, so reading them needs an end of its own.
 const PROC_FILE_BYTES_MAX: u64 = 256 << 20;
-/// What the kernel puts behind the path of a file that is gone.
-const DELETED: &[u8] = b" (deleted)";
 
 /// Why reheap cannot inspect a process.
 #[derive(Debug, thiserror::Error)]
@@ -102,59 +101,6 @@ pub struct Process {
     directory: OwnedFd,
 }
 
-/// What `status` tells.
-#[derive(Debug, Default)]
-pub struct Status {
-    /// The first 15 bytes of the program's name, or what it calls itself.
-    pub name: String,
-    /// How many there are.
-    pub threads: u64,
-    fields: Vec<(String, String)>,
-}
-
-impl Status {
-    fn parse(text: &str) -> Self {
-        let fields = text.lines().filter_map(|line| line.split_once(':'));
-        let fields: Vec<_> = fields
-            .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
-            .collect();
-        let status = Self {
-            fields,
-            ..Self::default()
-        };
-        Self {
-            name: status.field("Name").unwrap_or_default().to_owned(),
-            threads: status
-                .field("Threads")
-                .and_then(|number| number.parse().ok())
-                .unwrap_or(1),
-            ..status
-        }
-    }
-
-    /// Nothing is left of it but its exit status.
-    fn has_ended(&self) -> bool {
-        let state = self.field("State").and_then(|state| state.chars().next());
-        matches!(state, Some('Z' | 'X'))
-    }
-
-    /// The second of the user's numbers: real, effective, saved, of the file system.
-    fn effective_user(&self) -> Option<u32> {
-        self.field("Uid")?.split_whitespace().nth(1)?.parse().ok()
-    }
-
-    /// A size, which the kernel gives in KiB.
-    pub(crate) fn bytes(&self, field: &str) -> Option<u64> {
-        let number = self.field(field)?.strip_suffix("kB")?.trim();
-        number.parse::<u64>().ok()?.checked_mul(1024)
-    }
-
-    pub(crate) fn field(&self, field: &str) -> Option<&str> {
-        let (_, value) = self.fields.iter().find(|(name, _)| name == field)?;
-        Some(value)
-    }
-}
-
 impl Process {
     /// # Errors
     /// If there is no process of that number.
@@ -169,7 +115,7 @@ impl Process {
     /// If it has ended.
     pub fn status(&self) -> Result<Status, ProcessError> {
         let text = self.read("status")?;
-        Ok(Status::parse(&String::from_utf8_lossy(&text)))
+        Ok(Status::parse(&text))
     }
 
     /// The path of its executable, and whether it is still there.
@@ -267,7 +213,7 @@ impl Process {
         }
         // The kernel shows the path from the reader's root if it leads there, and else from that of the process's
         // mounts, which is not that of the process after chroot(2). Whichever it was, the inode tells.
-        let path = mapping.path.as_deref()?;
+        let path = mapping.path.as_path();
         let root = rustix::fs::readlinkat(&self.directory, "root", Vec::new()).ok()?;
         let root = OsString::from_vec(root.into_bytes());
         let from_its_root = path.strip_prefix(&root).unwrap_or(path);
@@ -345,17 +291,18 @@ impl Process {
     /// does not tell whose it is: root owns the directory of a protected process (proc(5)).
     fn why_denied(&self) -> ProcessError {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let text = rustix::fs::openat(&self.directory, "status", flags, Mode::empty())
-            .ok()
-            .and_then(|file| std::io::read_to_string(File::from(file)).ok());
-        let Some(status) = text.map(|text| Status::parse(&text)) else {
+        let mut text = Vec::new();
+        let status =
+            rustix::fs::openat(&self.directory, "status", flags, Mode::empty()).map(File::from);
+        if !status.is_ok_and(|mut status| status.read_to_end(&mut text).is_ok()) {
             return ProcessError::Ended;
-        };
+        }
+        let status = Status::parse(&text);
         if status.has_ended() {
             return ProcessError::Zombie;
         }
-        if status.bytes("VmSize").is_none() {
-            return ProcessError::KernelThread; // it has no memory of its own
+        if !status.has_memory() {
+            return ProcessError::KernelThread;
         }
         let own = rustix::process::geteuid().as_raw();
         let owner = status.effective_user().unwrap_or(0);
@@ -366,9 +313,7 @@ impl Process {
 /// Whether this process may look at those of other users; `None` where the kernel does not tell.
 fn may_trace() -> Option<bool> {
     const CAP_SYS_PTRACE: u32 = 19;
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let status = Status::parse(&status);
-    let effective = u64::from_str_radix(status.field("CapEff")?, 16).ok()?;
+    let effective = Status::of("self")?.set("CapEff")?;
     Some(effective >> CAP_SYS_PTRACE & 1 == 1)
 }
 

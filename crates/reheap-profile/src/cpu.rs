@@ -24,7 +24,6 @@ mod process;
 mod record;
 mod sys;
 
-use crate::maps;
 use crate::profile::{Measured, TimeShares};
 use crate::samples::ProcessId;
 use crate::stacks::{CodeAddress, Modules};
@@ -32,6 +31,8 @@ use events::{Events, PERIOD_NANOSECONDS};
 use faults::Faults;
 use process::{Files, Process};
 use record::Record;
+use reheap_proc::by_number;
+use reheap_proc::maps;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::ops::Range;
@@ -112,7 +113,7 @@ impl Cpu {
         let events = events_of(pid)?;
         // The kernel tells of what is mapped from now on. The process may be gone before its first sample is looked at.
         let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
-        let threads = crate::process::threads(pid).len();
+        let threads = by_number::threads(pid).len();
         let begun = Process::begun(maps::parse(&maps), threads);
         let worker = Worker {
             processes: HashMap::from([(pid, begun)]),
@@ -154,10 +155,10 @@ impl Cpu {
 
 /// The events of all threads. A thread that begins while they are opened may have none, so then they are opened again.
 fn events_of(pid: u32) -> io::Result<Events> {
-    let mut tids = crate::process::threads(pid);
+    let mut tids = by_number::threads(pid);
     for _ in 1..OPENINGS_MAX {
         let events = Events::open(&tids)?;
-        let now = crate::process::threads(pid);
+        let now = by_number::threads(pid);
         if now.iter().all(|tid| tids.contains(tid)) {
             return Ok(events);
         }
@@ -344,8 +345,8 @@ fn periods(seconds: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::maps::Mapping;
     use record::Sample;
+    use reheap_proc::maps::Mapping;
 
     #[test]
     fn of_processes_that_ended_only_their_samples_are_kept_until_the_observer_has_them() {
@@ -353,11 +354,11 @@ mod tests {
         let mapping = Mapping {
             start: 0x1000,
             end: 0x2000,
-            executable: true,
+            is_executable: true,
             offset: 0,
             inode: 0,
             path: "[code]".into(),
-            deleted: false,
+            ..Mapping::default()
         };
         let sample = |pid| {
             Record::Sample(Sample {

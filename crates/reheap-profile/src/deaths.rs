@@ -17,6 +17,7 @@ use crate::stacks::{Modules, Registers, Symbols, Unwinder};
 use nix::errno::Errno;
 use nix::unistd::Pid;
 use ptrace::Resume;
+use reheap_proc::status::Status;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fs::{self, File};
@@ -319,42 +320,22 @@ fn kill(thread: Pid) {
     let _ = nix::sys::signal::kill(thread, nix::sys::signal::Signal::SIGKILL);
 }
 
-/// What `/proc/PID/status` says of a thread (proc(5)).
-struct Status(String);
+/// Whether a thread is of the init of a PID namespace: the last number is the one that it has there.
+fn is_of_init(status: &Status) -> bool {
+    let numbers = status.field("NStgid").unwrap_or_default();
+    numbers.split_whitespace().last() == Some("1")
+}
 
-impl Status {
-    fn of(thread: Pid) -> Option<Self> {
-        fs::read_to_string(format!("/proc/{thread}/status"))
-            .ok()
-            .map(Self)
-    }
-
-    fn field(&self, name: &str) -> Option<&str> {
-        let mut lines = self.0.lines();
-        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
-    }
-
-    /// The process that it is of.
-    fn process(&self) -> Option<i32> {
-        self.field("Tgid")?.trim().parse().ok()
-    }
-
-    /// Whether it is of the init of a PID namespace: the last number is the one that it has there.
-    fn is_of_init(&self) -> bool {
-        let numbers = self.field("NStgid").unwrap_or_default();
-        numbers.split_whitespace().last() == Some("1")
-    }
-
-    /// Whether the process has a handler for a signal.
-    fn handles(&self, signal: i32) -> bool {
-        let mask = self.field("SigCgt").unwrap_or_default().trim();
-        u64::from_str_radix(mask, 16).is_ok_and(|mask| mask >> (signal - 1) & 1 == 1)
-    }
+/// Whether the process has a handler for a signal.
+fn handles(status: &Status, signal: i32) -> bool {
+    status
+        .set("SigCgt")
+        .is_some_and(|set| set >> (signal - 1) & 1 == 1)
 }
 
 /// The process that a thread is of.
 fn process_of(thread: Pid) -> Option<i32> {
-    Status::of(thread)?.process()
+    Status::of(thread)?.number("Tgid")
 }
 
 /// The file of its program, or only its name if the process lets nobody look into it (`PR_SET_DUMPABLE`).
@@ -393,11 +374,11 @@ impl Fault {
         let memory = File::open(format!("/proc/{thread}/mem")).ok();
         let is_memory = matches!(signal, libc::SIGSEGV | libc::SIGBUS);
         Some(Self {
-            process: status.process()?,
+            process: status.number("Tgid")?,
             program: program_of(thread).unwrap_or_default(),
             signal,
             is_by_kernel,
-            is_lost_on_init: is_by_kernel && status.is_of_init() && !status.handles(signal),
+            is_lost_on_init: is_by_kernel && is_of_init(&status) && !handles(&status, signal),
             address: (is_memory && is_by_kernel && source.code != SI_KERNEL)
                 .then_some(source.address),
             is_deliberate: is_by_kernel

@@ -5,11 +5,12 @@ use crate::cpu::Cpu;
 use crate::curve::Curve;
 use crate::hooks_clock::HooksClock;
 use crate::others::{Other, Others, Starts};
-use crate::process::{self, Usage};
 use crate::profile::{Access, Live, Lost, Measured, Peak, Point, Process, Sites, TimeShares};
 use crate::recording::{How, LiveNow, Place, Recording, STEP_BYTES, Sample, Whereabouts};
 use crate::samples::{Batch, ProcessId, Sampler};
 use crate::tracer::Tracer;
+use reheap_proc::by_number::{self, Usage};
+use reheap_proc::stat::Stat;
 use reheap_trace::TraceError;
 use reheap_trace::ring::Clock;
 use reheap_trace::writer::Written;
@@ -216,12 +217,12 @@ impl Observer {
     /// From now on a process that has run for some time is watched: only what it uses from now on counts.
     pub fn attaches_to(&mut self, pid: u32) {
         self.before
-            .extend(process::usage(pid).map(|usage| (pid, usage)));
+            .extend(by_number::usage(pid).map(|usage| (pid, usage)));
     }
 
     /// Whether a process has not ended.
     pub fn is_there(pid: u32) -> bool {
-        process::is_there(pid)
+        by_number::is_there(pid)
     }
 
     /// What the processes write into.
@@ -291,8 +292,10 @@ impl Observer {
     /// Whether the process of that number has the hooks, or had them and is gone. A zombie is no more than somebody's
     /// child, and a daemon has only the recording.
     fn is_of_command(&self, pid: u32) -> bool {
-        let descends = |first| process::descends_from(pid, first);
-        self.root.is_some_and(descends) || self.recording.is_mapped_by(pid) || !process::exists(pid)
+        let descends = |first| by_number::descends_from(pid, first);
+        self.root.is_some_and(descends)
+            || self.recording.is_mapped_by(pid)
+            || !by_number::exists(pid)
     }
 
     fn notice_ends(&mut self) {
@@ -301,7 +304,7 @@ impl Observer {
             let Some(pid) = watched.in_proc else {
                 return false; // nothing tells
             };
-            if !process::is_there(pid) {
+            if !by_number::is_there(pid) {
                 return true;
             }
             let other = watched.other_program(pid);
@@ -357,7 +360,9 @@ impl Observer {
         self.recording.close();
         while let Some(place) = self.watched.keys().next().copied() {
             // Where nothing tells, it is not claimed that it goes on.
-            let goes_on = self.watched[&place].in_proc.is_some_and(process::is_there);
+            let goes_on = self.watched[&place]
+                .in_proc
+                .is_some_and(by_number::is_there);
             let ended = (!goes_on).then_some(seconds.as_secs_f64());
             self.end(place, ended);
         }
@@ -456,13 +461,13 @@ impl Watched {
         let began = recording.began(place);
         // It may execute another program by now. Its own path of it says so, unless it has another root.
         let program = |pid| {
-            if process::has_common_root(pid) {
+            if by_number::has_common_root(pid) {
                 Some(file.clone()).filter(|file| file.is_absolute())
             } else {
-                process::program(pid)
+                by_number::program(pid)
             }
         };
-        let name = in_proc.and_then(process::name);
+        let name = in_proc.and_then(by_number::name);
         Self {
             number,
             pid: recording.pid(place),
@@ -490,7 +495,7 @@ impl Watched {
 
     /// What it executes now, if that is something else.
     fn other_program(&self, pid: u32) -> Option<PathBuf> {
-        let (before, now) = (self.program.as_ref()?, process::program(pid)?);
+        let (before, now) = (self.program.as_ref()?, by_number::program(pid)?);
         (*before != now).then_some(now)
     }
 
@@ -552,7 +557,7 @@ impl Watched {
             .collect();
         for (tid, whereabouts) in busy {
             let is_inside = whereabouts == Whereabouts::Allocator;
-            match process::thread_state(pid, tid) {
+            match Stat::of_thread(pid, tid).map(|stat| stat.state) {
                 // Nobody knows its number: the slot has that of a thread before it, or one in another namespace.
                 Some(b'R') | None if is_inside => self.inside += 1,
                 Some(b'R') | None => self.in_hooks += 1,
@@ -562,7 +567,7 @@ impl Watched {
         }
         if self.looks % LOOKS_PER_CENSUS == 1 {
             self.censuses += 1;
-            self.running += process::running_threads(pid);
+            self.running += by_number::running_threads(pid);
         }
     }
 
@@ -574,9 +579,9 @@ impl Watched {
         }
         let mut resident_bytes = None;
         if let Some(pid) = self.in_proc {
-            self.usage = process::usage(pid).or(self.usage);
+            self.usage = by_number::usage(pid).or(self.usage);
             if self.curve.len().is_multiple_of(16) {
-                process::thread_names(pid, &mut self.names);
+                by_number::thread_names(pid, &mut self.names);
             }
             resident_bytes = self.resident(pid, recording, place, now);
         }
@@ -597,10 +602,10 @@ impl Watched {
             return None;
         }
         let begin = Instant::now();
-        let resident = process::resident_bytes(pid).filter(|bytes| *bytes > 0)?;
+        let resident = by_number::resident_bytes(pid).filter(|bytes| *bytes > 0)?;
         let (tables, bytes) = recording.tables(place);
         let ours =
-            process::resident_within(pid, tables, bytes).ok()? + recording.shared_bytes(place);
+            by_number::resident_within(pid, tables, bytes).ok()? + recording.shared_bytes(place);
         self.resident = (begin.elapsed(), now);
         Some(resident.saturating_sub(ours))
     }

@@ -9,7 +9,8 @@
 //! acct(2), which take rights; perf events, which most distributions forbid; adopting orphans (PR_SET_CHILD_SUBREAPER),
 //! because daemons look who their parent is.
 
-use crate::process::{self, Seen};
+use reheap_proc::by_number::{self, Seen};
+use reheap_proc::tree;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -95,7 +96,7 @@ impl Others {
 
     /// A process that had hooks executes another program.
     pub(crate) fn became(&mut self, pid: u32) {
-        if let Some(seen) = process::seen(pid) {
+        if let Some(seen) = by_number::seen(pid) {
             let ticks = seen.ticks;
             self.note(pid, seen, None, ticks);
         }
@@ -121,14 +122,14 @@ impl Others {
             if !watched.contains_key(&pid) {
                 self.look_at(pid, parent);
             }
-            let children = process::children(pid, THREADS_MAX);
+            let children = tree::children(pid, THREADS_MAX).unwrap_or_default();
             open.extend(children.into_iter().map(|child| (child, Some(pid))));
         }
         self.looked = Some((now, cpu_time_of_this_thread().saturating_sub(cpu_time)));
     }
 
     fn look_at(&mut self, pid: u32, parent: Option<u32>) {
-        match process::seen(pid) {
+        match by_number::seen(pid) {
             Some(seen) => self.note(pid, seen, parent, 0),
             None => {
                 if let Some(mut run) = self.now.remove(&pid) {
@@ -226,7 +227,7 @@ impl Others {
         for run in self.over {
             *seen.entry(run.program.clone()).or_default() += 1;
             let other = entry(&mut others, run.program);
-            other.cpu += process::time_of(run.ticks.1.saturating_sub(run.ticks.0));
+            other.cpu += by_number::time_of(run.ticks.1.saturating_sub(run.ticks.0));
             other.running += u64::from(run.runs);
         }
         for (program, times) in seen {

@@ -6,9 +6,9 @@
 
 mod slot;
 
-use crate::maps::{self, Mapping};
 use crate::others::Starts;
 use crate::profile::{Counts, Live, Lost, Thread};
+use reheap_proc::maps::{self, Mapping};
 use reheap_trace::SharedMemory;
 use reheap_trace::ring::{AREA_WORDS, Area, Clock, RING_WORDS, Ring};
 use rustix::fs::FallocateFlags;

@@ -71,13 +71,15 @@ impl Object {
 pub(crate) fn objects(mappings: &[Mapping]) -> Vec<Object> {
     let mut objects: Vec<Object> = Vec::new();
     for mapping in mappings {
-        let Some(path) = &mapping.path else { continue };
+        let Some(path) = mapping.listed_file() else {
+            continue;
+        };
         let index = objects
             .iter()
-            .position(|object| object.inode == mapping.inode && object.path == *path);
+            .position(|object| object.inode == mapping.inode && object.path == path);
         let index = index.unwrap_or_else(|| {
             objects.push(Object {
-                path: path.clone(),
+                path,
                 inode: mapping.inode,
                 load_address: None,
                 ranges: Vec::new(),

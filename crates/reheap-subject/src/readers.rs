@@ -4,10 +4,8 @@ use crate::inspect;
 use crate::program::libraries;
 use crate::program::script::{self, Line};
 use reheap_image::read::Location;
-use reheap_proc::maps;
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// The interpreter, or the `env`, that the first line of a file names, if it names one.
@@ -16,12 +14,6 @@ pub fn interpreter(beginning: &[u8]) -> Option<OsString> {
         Line::Interpreter(path) | Line::Env { env: path, .. } => Some(path),
         Line::Elf | Line::Text | Line::Binary => None,
     }
-}
-
-/// The addresses of each mapping in the text of `/proc/PID/maps` or `/proc/PID/smaps`.
-pub fn mapped_ranges(text: &[u8]) -> Vec<Range<u64>> {
-    let mappings = maps::parse(text).into_iter();
-    mappings.map(|mapping| mapping.start..mapping.end).collect()
 }
 
 /// The libraries for this processor in the bytes of an `ld.so.cache`, by name.

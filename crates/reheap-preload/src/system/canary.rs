@@ -278,7 +278,7 @@ impl Canaries<'_> {
     fn check_memory(&self, answer: &str, mappings: &[Mapping]) -> Result<(), String> {
         // The kernel shows a path without the links that lead to it, and from this process's root.
         let located = self.root.locate(self.library).unwrap_or_default();
-        let is_library = |mapping: &&Mapping| mapping.path.as_ref() == Some(&located);
+        let is_library = |mapping: &&Mapping| mapping.listed_file().as_ref() == Some(&located);
         if !mappings.iter().any(|mapping| is_library(&mapping)) {
             return Err(format!("does not have `{}` in its memory", self.library));
         }
@@ -296,10 +296,7 @@ impl Canaries<'_> {
         {
             true => Ok(()),
             false => {
-                let other = mappings
-                    .iter()
-                    .find(there)
-                    .and_then(|mapping| mapping.path.clone());
+                let other = mappings.iter().find(there).and_then(Mapping::listed_file);
                 let other = other.unwrap_or_else(|| Path::new("somewhere else").to_owned());
                 Err(format!("gets malloc from `{}`", other.display()))
             }

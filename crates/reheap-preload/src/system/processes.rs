@@ -3,10 +3,11 @@
 use super::LIBRARIES;
 use super::identity::{Identity, path_handle};
 use super::root::Root;
+use reheap_proc::maps::Mapping;
 use reheap_proc::process::{self, Process, ProcessError};
 use serde::Serialize;
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A process and the library in its memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -61,7 +62,7 @@ pub fn look(root: &Root) -> std::io::Result<Processes> {
 fn library_of(pid: u32, directory: &Path) -> Result<Option<Having>, ProcessError> {
     let process = Process::open(pid)?;
     let mappings = process.maps()?;
-    let paths: BTreeSet<&Path> = mappings.iter().filter_map(|m| m.path.as_deref()).collect();
+    let paths: BTreeSet<PathBuf> = mappings.iter().filter_map(Mapping::listed_file).collect();
     let found = paths.into_iter().find_map(|path| {
         let below = path.strip_prefix(directory).ok()?;
         let library = Path::new(LIBRARIES).join(below);
@@ -72,7 +73,7 @@ fn library_of(pid: u32, directory: &Path) -> Result<Option<Having>, ProcessError
     };
     Ok(Some(Having {
         pid,
-        name: process.status()?.name,
+        name: process.status()?.name().to_owned(),
         library,
     }))
 }

@@ -9,9 +9,10 @@
 use crate::census::Census;
 use anyhow::Context as _;
 use reheap_allocators::watch::{Seen, Started, Watch};
-use reheap_bench::process_tree::{descendants, signal_descendants};
 use reheap_bench::results::Outcome;
 use reheap_command::interrupt;
+use reheap_proc::stat::Stat;
+use reheap_proc::tree::{descendants, signal_descendants};
 use rustix::process::{Pid, Signal, WaitOptions, getpid, set_child_subreaper, waitpid};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -267,15 +268,15 @@ impl Family {
     fn look(&mut self, mut census: Option<&mut Census>) -> bool {
         let mut is_left = false;
         for pid in descendants(getpid()) {
-            let last = LastWords::of(pid);
+            let last = Stat::of(number(pid));
             match waitpid(Some(pid), WaitOptions::NOHANG) {
                 Ok(Some((_, status))) => {
                     self.note(pid, last, ExitStatus::from_raw(status.as_raw()))
                 }
                 // Not a child of this process: its parent must ask for it.
-                Err(_) if last.as_ref().is_some_and(|last| last.is_zombie) => {
+                Err(_) if last.as_ref().is_some_and(|last| last.has_ended()) => {
                     is_left = true;
-                    if let Some(status) = last.as_ref().and_then(|last| last.status) {
+                    if let Some(status) = last.as_ref().and_then(Stat::exit_status) {
                         self.note(pid, last, status);
                     }
                 }
@@ -290,11 +291,11 @@ impl Family {
         is_left
     }
 
-    fn note(&mut self, pid: Pid, last: Option<LastWords>, status: ExitStatus) {
+    fn note(&mut self, pid: Pid, last: Option<Stat>, status: ExitStatus) {
         let process = number(pid);
         self.ends.insert(process, status);
         if let Some(last) = last {
-            self.names.insert(process, last.name);
+            self.names.insert(process, last.name.into());
         }
     }
 
@@ -323,34 +324,8 @@ impl Drop for Family {
     }
 }
 
-/// What `/proc/PID/stat` says of a process that may be a zombie (proc(5)).
-struct LastWords {
-    name: PathBuf,
-    is_zombie: bool,
-    status: Option<ExitStatus>,
-}
-
-impl LastWords {
-    fn of(pid: Pid) -> Option<Self> {
-        let stat = std::fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
-        let stat = String::from_utf8_lossy(&stat);
-        let (front, rest) = stat.rsplit_once(')')?;
-        let (_, name) = front.split_once('(')?;
-        let fields: Vec<&str> = rest.split_whitespace().collect();
-        Some(Self {
-            name: name.into(),
-            is_zombie: fields.first() == Some(&"Z"),
-            status: fields
-                .get(EXIT_CODE)
-                .and_then(|text| Some(ExitStatus::from_raw(text.parse().ok()?))),
-        })
-    }
-}
-
 /// How much of a program's name the kernel keeps (TASK_COMM_LEN, less the zero at its end).
 const NAME_BYTES: usize = 15;
-/// The 52nd field, counted from the third.
-const EXIT_CODE: usize = 49;
 
 fn number(pid: Pid) -> u32 {
     pid.as_raw_nonzero().get().unsigned_abs()

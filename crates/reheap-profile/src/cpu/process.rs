@@ -4,8 +4,8 @@ use super::code::Code;
 use super::faults::Faults;
 use super::record::Sample;
 use super::{Hooks, Tally};
-use crate::maps::{self, Mapping};
 use crate::stacks::{CodeAddress, ModuleId, Modules, Registers, Unwinder};
+use reheap_proc::maps::{self, Mapping};
 use std::collections::{BTreeMap, HashMap};
 
 /// More functions do not call each other in an allocator.
@@ -44,7 +44,7 @@ enum Place {
 impl Process {
     /// One that has these mappings and so many threads already.
     pub(super) fn begun(mappings: Vec<Mapping>, threads: usize) -> Self {
-        let mappings = mappings.into_iter().filter(|mapping| mapping.executable);
+        let mappings = mappings.into_iter().filter(|mapping| mapping.is_executable);
         Self {
             maps: mappings.map(|mapping| (mapping.start, mapping)).collect(),
             threads,
@@ -268,11 +268,11 @@ mod tests {
         Mapping {
             start,
             end,
-            executable: true,
+            is_executable: true,
             offset,
             inode: 1,
             path: PathBuf::from("/a"),
-            deleted: false,
+            ..Mapping::default()
         }
     }
 

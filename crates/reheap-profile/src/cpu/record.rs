@@ -1,7 +1,7 @@
 //! The records that the kernel writes into a ring (perf_event_open(2), "MMAP layout"), as values.
 
-use crate::maps::Mapping;
 use crate::stacks::Registers;
+use reheap_proc::maps::Mapping;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
@@ -137,11 +137,11 @@ fn mapping(fields: &mut Fields<'_>) -> Option<Mapping> {
     Some(Mapping {
         start,
         end: start.checked_add(bytes)?,
-        executable: true,
+        is_executable: true,
         offset,
         inode,
         path,
-        deleted: false,
+        ..Mapping::default()
     })
 }
 

@@ -18,10 +18,10 @@ use super::{
     HooksLibrary, InjectError, Injection, Obstacle, Target, check_code, injection, layout,
     leftover, obstacle, open_hooks, page_bytes, process, prologue, with_system_calls,
 };
-use crate::maps::Mapping;
 use crate::processor::Processor;
 use nix::errno::Errno;
 use nix::unistd::Pid;
+use reheap_proc::maps::Mapping;
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::ops::Range;

@@ -5,9 +5,9 @@ use super::layout::{self, Layout};
 use super::library::Protection;
 use super::{HooksLibrary, locate, prologue};
 use crate::emulated::{GCC, Workshop, ZIG, emulated, run_and_check};
-use crate::maps::Mapping;
 use crate::processor::Processor;
 use crate::recording::Recording;
+use reheap_proc::maps::Mapping;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -68,11 +68,11 @@ fn laid_out(program: &Path, hooks: &Path, page_bytes: u64) -> Layout {
     let image = Mapping {
         start: located.image.start,
         end: located.image.end,
-        executable: true,
+        is_executable: true,
         offset: 0,
         inode: 0,
         path: PathBuf::new(),
-        deleted: false,
+        ..Mapping::default()
     };
     let token = layout::Token::default();
     let layout = layout::lay_out(&located, 0, &library, &[image], page_bytes, token);

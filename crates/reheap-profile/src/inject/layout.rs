@@ -9,7 +9,7 @@ use super::library::{HooksLibrary, Protection, put_word};
 use super::locate::{Function, Located};
 use super::room::room_near;
 use super::{prologue, registers};
-use crate::maps::Mapping;
+use reheap_proc::maps::Mapping;
 use std::ops::Range;
 
 /// A jump in the place of a function's first instructions.

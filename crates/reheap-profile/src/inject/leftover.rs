@@ -8,8 +8,8 @@ use super::layout::TOKEN_OFFSET;
 use super::locate::Located;
 use super::memory::Memory;
 use super::{InjectError, Obstacle, process, prologue, registers, stopped};
-use crate::maps::Mapping;
 use nix::unistd::Pid;
+use reheap_proc::maps::Mapping;
 use std::fs;
 
 /// How many mappings a block has at most: relocated prologues, and the segments of the hooks.

@@ -1,5 +1,6 @@
 //! What keeps one process from tracing another, and what would allow it (ptrace(2), "Ptrace access mode checking").
 
+use reheap_proc::status::Status;
 use std::fs;
 
 /// Why a process cannot be traced.
@@ -82,66 +83,39 @@ fn yama_lets(scope: u32) -> &'static str {
     }
 }
 
-/// What `/proc/PID/status` says about tracing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Status {
-    user: u32,
-    /// As `ps` shows it.
-    state: Option<char>,
-    /// It has memory of its own, as all but threads of the kernel have, and zombies.
-    has_memory: bool,
-    tracer: i32,
-    seccomp: u32,
-    /// How many filters there are; older kernels do not say.
-    filters: Option<u32>,
-}
-
-fn parse(text: &str) -> Option<Status> {
-    let field = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-        line.strip_prefix(':')?.split_whitespace().next()
-    };
-    let number = |name| field(name)?.parse().ok();
-    Some(Status {
-        user: number("Uid")?,
-        state: field("State").and_then(|state| state.chars().next()),
-        has_memory: field("VmSize").is_some(),
-        tracer: field("TracerPid")?.parse().ok()?,
-        seccomp: number("Seccomp").unwrap_or(0),
-        filters: number("Seccomp_filters"),
-    })
-}
-
-fn status_of(process: &str) -> Option<Status> {
-    parse(&fs::read_to_string(format!("/proc/{process}/status")).ok()?)
-}
-
 /// What is known to keep reheap from tracing a process, before it tries.
 pub(super) fn before(pid: i32) -> Result<(), Obstacle> {
-    let there = status_of(&pid.to_string()).ok_or(Obstacle::NoProcess(pid))?;
-    if matches!(there.state, Some('Z' | 'X')) {
+    let there = Status::of(pid).ok_or(Obstacle::NoProcess(pid))?;
+    if there.has_ended() {
         return Err(Obstacle::Ended(pid));
     }
-    if !there.has_memory {
+    if !there.has_memory() {
         return Err(Obstacle::Kernel(pid));
     }
-    if there.tracer != 0 {
-        let tracer = there.tracer;
+    if let Some(tracer) = tracer(&there) {
         return Err(Obstacle::AlreadyTraced { pid, tracer });
     }
-    let own = status_of("self");
+    let own = Status::of("self");
     if is_filtered_more(&there, own.as_ref()) {
         return Err(Obstacle::Seccomp(pid));
     }
     Ok(())
 }
 
+/// The process that traces it.
+fn tracer(status: &Status) -> Option<i32> {
+    status.number("TracerPid").filter(|tracer| *tracer != 0)
+}
+
 /// Containers filter the system calls of everything in them, reheap included. Only further filters are the program's.
 fn is_filtered_more(there: &Status, own: Option<&Status>) -> bool {
     const FILTERS: u32 = 2; // SECCOMP_MODE_FILTER
-    match (there.seccomp, own) {
+    let mode = |status: &Status| status.number("Seccomp").unwrap_or(0);
+    // Older kernels do not say how many there are.
+    let filters = |status: &Status| status.number::<u32>("Seccomp_filters");
+    match (mode(there), own) {
         (0, _) => false,
-        (FILTERS, Some(own)) if own.seccomp == FILTERS => match (there.filters, own.filters) {
+        (FILTERS, Some(own)) if mode(own) == FILTERS => match (filters(there), filters(own)) {
             (Some(there), Some(own)) => there > own,
             _ => false,
         },
@@ -151,16 +125,15 @@ fn is_filtered_more(there: &Status, own: Option<&Status>) -> bool {
 
 /// Why the system refused to let reheap trace a process.
 pub(super) fn after_refusal(pid: i32) -> Obstacle {
-    let Some(there) = status_of(&pid.to_string()) else {
+    let Some(there) = Status::of(pid) else {
         return Obstacle::NoProcess(pid);
     };
     let own = rustix::process::geteuid().as_raw();
-    if there.tracer != 0 {
-        let tracer = there.tracer;
+    if let Some(tracer) = tracer(&there) {
         return Obstacle::AlreadyTraced { pid, tracer };
     }
-    if own != 0 && there.user != own {
-        let owner = there.user;
+    let owner = there.number("Uid").unwrap_or(own);
+    if own != 0 && owner != own {
         return Obstacle::OtherUser { pid, owner, own };
     }
     let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
@@ -181,7 +154,7 @@ mod tests {
         let text = format!(
             "Name:\tx\nTracerPid:\t0\nUid:\t1000\t1000\t1000\t1000\nSeccomp:\t{seccomp}\n{filters}"
         );
-        parse(&text).unwrap()
+        Status::parse(text.as_bytes())
     }
 
     #[test]
@@ -193,7 +166,6 @@ mod tests {
         assert!(is_filtered_more(&contained, Some(&free)));
         assert!(is_filtered_more(&status(2, Some(2)), Some(&contained)));
         assert!(is_filtered_more(&status(1, None), Some(&contained)));
-        assert_eq!(contained.user, 1000);
     }
 
     #[test]

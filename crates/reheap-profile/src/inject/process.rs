@@ -6,9 +6,10 @@
 use super::InjectError;
 use super::locate::{self, LocateError, Located};
 use super::memory::Memory;
-use crate::maps::{self, Mapping};
 use nix::unistd::Pid;
 use object::read::ReadCache;
+use reheap_proc::maps::{self, Mapping};
+use reheap_proc::{by_number, process};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::fs::{self, File};
@@ -217,22 +218,12 @@ pub(super) fn entry(pid: Pid) -> Result<u64, InjectError> {
 
 /// The threads of a process. Empty if it is gone.
 pub(super) fn threads(pid: Pid) -> Vec<Pid> {
-    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else {
-        return Vec::new();
-    };
-    entries
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .map(Pid::from_raw)
-        .collect()
+    let tids = by_number::threads(pid.as_raw().unsigned_abs()).into_iter();
+    tids.map(|tid| Pid::from_raw(tid.cast_signed())).collect()
 }
 
 /// All processes that can be seen.
 pub(super) fn all() -> Vec<Pid> {
-    let Ok(entries) = fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    entries
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .map(Pid::from_raw)
-        .collect()
+    let pids = process::all().unwrap_or_default().into_iter();
+    pids.map(|pid| Pid::from_raw(pid.cast_signed())).collect()
 }

@@ -3,7 +3,7 @@
 //! A jump of five bytes (x86-64) or four (aarch64) reaches 2 GiB or 128 MiB. So the hooks must be near the program.
 //! Directly behind a program begins its heap, which grows; hooks there would end its growth. So they go in front of it.
 
-use crate::maps::Mapping;
+use reheap_proc::maps::Mapping;
 use std::ops::Range;
 use std::path::Path;
 
@@ -70,7 +70,7 @@ fn gaps(mappings: &[Mapping]) -> Vec<Range<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::maps;
+    use reheap_proc::maps;
 
     const PAGE: u64 = 4096;
     const REACH: u64 = 0x7fff_0000;

@@ -7,6 +7,7 @@ use super::{InjectError, obstacle, process, registers};
 use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::unistd::Pid;
+use reheap_proc::status::Status;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::thread::sleep;
@@ -167,8 +168,7 @@ fn stop_thread(thread: Pid) -> Result<bool, Errno> {
 
 /// A main thread that ended stays as a zombie while others run.
 fn has_ended(thread: Pid) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{thread}/status"));
-    status.map_or(true, |status| status.contains("\nState:\tZ"))
+    Status::of(thread).is_none_or(|status| status.has_ended())
 }
 
 /// Waits until an interrupted thread stops. Signals that come first are delivered. `false` if it ends.

@@ -10,6 +10,7 @@ use super::sys::{self, Resume, Stop, VectorRegisters};
 use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::unistd::Pid;
+use reheap_proc::status::Status;
 use std::ops::Range;
 
 /// Signals that the processor raises, which no mask should hold back.
@@ -160,9 +161,9 @@ impl Tracee {
 
 /// The signals that wait for this very thread.
 fn pending_signals(thread: Pid) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
-    let pending = status.lines().find_map(|line| line.strip_prefix("SigPnd:"));
-    pending.map_or(0, |mask| u64::from_str_radix(mask.trim(), 16).unwrap_or(0))
+    Status::of(thread)
+        .and_then(|status| status.set("SigPnd"))
+        .unwrap_or(0)
 }
 
 fn bit(signal: i32) -> u64 {

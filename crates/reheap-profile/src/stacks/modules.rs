@@ -1,7 +1,7 @@
 //! The files whose code runs in the watched processes.
 
 use super::elf::{Bytes, Elf};
-use crate::maps::{self, Mapping};
+use reheap_proc::maps::{self, Mapping};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
@@ -95,14 +95,14 @@ fn open(mapping: &Mapping, pid: Option<u32>) -> Option<File> {
     let mut candidates = Vec::new();
     if let Some(pid) = pid {
         let process = PathBuf::from(format!("/proc/{pid}"));
-        if !mapping.deleted {
+        if !mapping.is_deleted {
             let in_root = mapping.path.strip_prefix("/").unwrap_or(&mapping.path);
             candidates.push(process.join("root").join(in_root));
         }
         candidates.push(process.join("exe"));
         candidates.push(process.join(format!("map_files/{:x}-{:x}", mapping.start, mapping.end)));
     }
-    if !mapping.deleted {
+    if !mapping.is_deleted {
         candidates.push(mapping.path.clone());
     }
     candidates
@@ -146,7 +146,7 @@ mod tests {
         let mut own = Vec::new();
         for mapping in maps::parse(&text)
             .iter()
-            .filter(|mapping| mapping.executable)
+            .filter(|mapping| mapping.is_executable)
         {
             let id = modules.of(mapping, Some(std::process::id()));
             assert_eq!(modules.of(mapping, None), id);
@@ -173,11 +173,11 @@ mod tests {
         let mapping = |inode| Mapping {
             start: 0x1000,
             end: 0x2000,
-            executable: true,
+            is_executable: true,
             offset: 0,
             inode,
             path: path.clone(),
-            deleted: false,
+            ..Mapping::default()
         };
         let inode = fs::metadata(&path).expect("it is there").ino();
         let mut modules = Modules::new();

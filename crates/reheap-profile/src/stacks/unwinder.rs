@@ -9,11 +9,11 @@
 use super::CodeAddress;
 use super::modules::{ModuleId, Modules};
 use super::registers::Registers;
-use crate::maps::{self, Mapping};
 use crate::processor::Processor;
 use framehop::aarch64::{CacheAarch64, PtrAuthMask, UnwindRegsAarch64, UnwinderAarch64};
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{FrameAddress, Unwinder as _};
+use reheap_proc::maps::{self, Mapping};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -133,7 +133,7 @@ impl Unwinder {
 
     fn update(&mut self, modules: &mut Modules, mappings: Vec<Mapping>) {
         let mut before = std::mem::take(&mut self.ranges);
-        for mapping in mappings.into_iter().filter(|mapping| mapping.executable) {
+        for mapping in mappings.into_iter().filter(|mapping| mapping.is_executable) {
             let same = before
                 .iter()
                 .position(|range| mapping.is_still(&range.mapping));

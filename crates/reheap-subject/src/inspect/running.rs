@@ -186,7 +186,7 @@ pub(super) fn inspect(pid: u32, files: &Files) -> Result<Running, InspectProcess
         .collect();
     Ok(Running {
         pid,
-        name: status.name.clone(),
+        name: status.name().to_owned(),
         file: path.to_string_lossy().into_owned(),
         file_is_deleted: existence == Existence::Deleted,
         kind: identity.kind,
@@ -199,7 +199,7 @@ pub(super) fn inspect(pid: u32, files: &Files) -> Result<Running, InspectProcess
         protections: identity.protections.clone(),
         preload,
         tuning: tuning(&environment),
-        threads: status.threads,
+        threads: status.number("Threads").unwrap_or(1),
         memory: Memory::of(&status, &mappings),
         mapped_files: objects.iter().map(file_of).collect(),
         unread_files: objects
@@ -217,7 +217,7 @@ fn contents_of(
     files: &Files,
 ) -> Option<Rc<Contents>> {
     let shows_it = |mapping: &&Mapping| {
-        mapping.inode == object.inode && mapping.path.as_ref() == Some(&object.path)
+        mapping.inode == object.inode && mapping.listed_file().as_ref() == Some(&object.path)
     };
     let mapping = mappings.iter().find(shows_it)?;
     files.contents(&process.open_mapped(mapping)?).ok()

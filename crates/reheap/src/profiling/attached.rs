@@ -4,6 +4,7 @@ use super::{HOOKS_PATIENCE, injected, library, no_thread};
 use anyhow::Context as _;
 use reheap_command::interrupt;
 use reheap_command::ui::{self, Failure};
+use reheap_proc::status::Status;
 use reheap_profile::inject::{self, HooksLibrary, Left};
 use reheap_profile::observer::{INTERVAL, Observer};
 use reheap_profile::profile::Ending;
@@ -61,10 +62,7 @@ pub(super) fn watch(
 /// what the process names, which root must not do for others.
 fn refuse_another_user(pid: u32) -> anyhow::Result<()> {
     // Why there is no process is said later.
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let user = status.lines().find_map(|line| line.strip_prefix("Uid:"));
-    // The effective one (proc_pid_status(5)).
-    let user: Option<u32> = user.and_then(|ids| ids.split_whitespace().nth(1)?.parse().ok());
+    let user = Status::of(pid).and_then(|status| status.effective_user());
     let own = rustix::process::geteuid().as_raw();
     match user {
         Some(user) if user != own => {

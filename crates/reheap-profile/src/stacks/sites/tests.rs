@@ -1,7 +1,7 @@
 use super::super::modules::Modules;
 use super::*;
-use crate::maps;
 use proptest::prelude::*;
+use reheap_proc::maps;
 
 /// xorshift64*: the simulation is the same in every run.
 struct Random(u64);

@@ -1,42 +1,37 @@
-//! What Linux tells of a running process, in /proc (proc(5)).
+//! What is told of a process by its number, for those who look often or at many. Between two looks the number may have
+//! become another process's: see [`crate::process`] for those whom that would harm.
 
+use crate::stat::Stat;
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::iter;
-use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Whether a process has not ended; a zombie has, unless it is only the first thread that has ended.
-pub(crate) fn is_there(pid: u32) -> bool {
-    let runs = |tid| thread_state(pid, tid).is_some_and(|state| !matches!(state, b'Z' | b'X'));
+pub fn is_there(pid: u32) -> bool {
+    let runs = |tid| Stat::of_thread(pid, tid).is_some_and(|stat| !stat.has_ended());
     runs(pid) || threads(pid).into_iter().any(runs)
 }
 
 /// Whether a process is that one, or has it among those that forked it. Where a parent has ended, nothing tells.
-pub(crate) fn descends_from(pid: u32, first: u32) -> bool {
+pub fn descends_from(pid: u32, first: u32) -> bool {
     // While one looks, processes end, and others get their numbers.
     const GENERATIONS_MAX: usize = 1000;
-    let mut line = iter::successors(Some(pid), |pid| parent(*pid)).take(GENERATIONS_MAX);
+    let mut line =
+        iter::successors(Some(pid), |pid| Stat::of(*pid)?.parent()).take(GENERATIONS_MAX);
     line.any(|pid| pid == first)
 }
 
-fn parent(pid: u32) -> Option<u32> {
-    let line = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let rest = std::str::from_utf8(after_name(&line)?).ok()?;
-    rest.split_ascii_whitespace().nth(1)?.parse().ok()
-}
-
 /// Whether there is a process of that number, and be it a zombie.
-pub(crate) fn exists(pid: u32) -> bool {
+pub fn exists(pid: u32) -> bool {
     fs::exists(format!("/proc/{pid}")).is_ok_and(|exists| exists)
 }
 
 /// What a process executes; `None` where that cannot be told, or was deleted.
-pub(crate) fn program(pid: u32) -> Option<PathBuf> {
+pub fn program(pid: u32) -> Option<PathBuf> {
     let program = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     let is_deleted = program
         .as_os_str()
@@ -46,92 +41,69 @@ pub(crate) fn program(pid: u32) -> Option<PathBuf> {
 }
 
 /// What the system calls a process: at first the name by which its file was executed.
-pub(crate) fn name(pid: u32) -> Option<String> {
+pub fn name(pid: u32) -> Option<String> {
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
     Some(name.trim_end().to_owned()).filter(|name| !name.is_empty())
 }
 
 /// Whether a process names files as this one does.
-pub(crate) fn has_common_root(pid: u32) -> bool {
+pub fn has_common_root(pid: u32) -> bool {
     let root = |pid: &str| fs::read_link(format!("/proc/{pid}/root"));
     matches!((root(&pid.to_string()), root("self")), (Ok(there), Ok(here)) if there == here)
 }
 
 /// What can be seen of a process that nobody knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub struct Seen {
     /// What it executes; only its name where another user's file is not told. `None` if it has ended.
-    pub(crate) program: Option<PathBuf>,
+    pub program: Option<PathBuf>,
     /// When it was forked, in ticks since the system's start: with its number, this tells processes apart.
-    pub(crate) born: u64,
+    pub born: u64,
     /// CPU time, in ticks.
-    pub(crate) ticks: u64,
+    pub ticks: u64,
     /// It has ended, and nobody has waited for it yet.
-    pub(crate) has_ended: bool,
+    pub has_ended: bool,
 }
 
 /// Looks at a process; `None` if it is gone.
-pub(crate) fn seen(pid: u32) -> Option<Seen> {
-    let line = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let rest = after_name(&line)?;
-    let has_ended = matches!(rest.first()?, b'Z' | b'X');
-    let fields: Vec<&str> = std::str::from_utf8(rest)
-        .ok()?
-        .split_ascii_whitespace()
-        .collect();
-    // proc_pid_stat(5): the state is field 3.
-    let field = |number: usize| -> Option<u64> { fields.get(number - 3)?.parse().ok() };
+pub fn seen(pid: u32) -> Option<Seen> {
+    let stat = Stat::of(pid)?;
+    let (born, ticks) = (stat.born(), stat.user_ticks() + stat.system_ticks());
+    let has_ended = stat.has_ended();
     let program = match fs::read_link(format!("/proc/{pid}/exe")) {
         Ok(program) => Some(program),
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            let start = memchr::memchr(b'(', &line)? + 1;
-            let name = line.get(start..memchr::memrchr(b')', &line)?)?;
-            Some(PathBuf::from(OsString::from_vec(name.to_vec())))
-        }
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Some(stat.name.into()),
         Err(_) => None,
     };
     Some(Seen {
         program,
-        born: field(22)?,
-        ticks: field(14)? + field(15)?,
+        born,
+        ticks,
         has_ended,
     })
 }
 
 /// So many ticks of CPU time.
-pub(crate) fn time_of(ticks: u64) -> Duration {
+pub fn time_of(ticks: u64) -> Duration {
     Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
-}
-
-/// The children of a process; of one with many threads, those of its first.
-pub(crate) fn children(pid: u32, threads_max: usize) -> Vec<u32> {
-    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
-        return Vec::new();
-    };
-    let of_task = |task: fs::DirEntry| fs::read_to_string(task.path().join("children")).ok();
-    let lists = tasks
-        .take(threads_max)
-        .filter_map(|task| of_task(task.ok()?));
-    lists
-        .flat_map(|list| {
-            let pids = list.split_ascii_whitespace().map(str::parse);
-            pids.flatten().collect::<Vec<u32>>()
-        })
-        .collect()
 }
 
 /// CPU time and page faults so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Usage {
-    pub(crate) minor_faults: u64,
-    pub(crate) major_faults: u64,
-    pub(crate) user_ticks: u64,
-    pub(crate) system_ticks: u64,
+pub struct Usage {
+    /// Page faults that needed no disk.
+    pub minor_faults: u64,
+    /// Page faults that needed one.
+    pub major_faults: u64,
+    /// CPU time in the program.
+    pub user_ticks: u64,
+    /// CPU time in the kernel.
+    pub system_ticks: u64,
 }
 
 impl Usage {
     /// What was used after `before`.
-    pub(crate) fn since(self, before: Self) -> Self {
+    pub fn since(self, before: Self) -> Self {
         Self {
             minor_faults: self.minor_faults.saturating_sub(before.minor_faults),
             major_faults: self.major_faults.saturating_sub(before.major_faults),
@@ -141,21 +113,15 @@ impl Usage {
     }
 }
 
-/// The state of a thread: `R` runs or could, `S` and `D` wait.
-pub(crate) fn thread_state(pid: u32, tid: u32) -> Option<u8> {
-    let line = fs::read(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
-    after_name(&line)?.first().copied()
-}
-
 /// How many threads of a process run, or could.
-pub(crate) fn running_threads(pid: u32) -> u64 {
+pub fn running_threads(pid: u32) -> u64 {
     let tids = threads(pid).into_iter();
-    tids.filter(|tid| thread_state(pid, *tid) == Some(b'R'))
+    tids.filter(|tid| Stat::of_thread(pid, *tid).is_some_and(|stat| stat.state == b'R'))
         .count() as u64
 }
 
 /// The numbers of the threads that are there now.
-pub(crate) fn threads(pid: u32) -> Vec<u32> {
+pub fn threads(pid: u32) -> Vec<u32> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task"))
         .into_iter()
         .flatten();
@@ -165,7 +131,7 @@ pub(crate) fn threads(pid: u32) -> Vec<u32> {
 }
 
 /// The names of the threads that are there now.
-pub(crate) fn thread_names(pid: u32, names: &mut BTreeMap<u32, String>) {
+pub fn thread_names(pid: u32, names: &mut BTreeMap<u32, String>) {
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
         return;
     };
@@ -178,28 +144,18 @@ pub(crate) fn thread_names(pid: u32, names: &mut BTreeMap<u32, String>) {
 }
 
 /// What a process has used.
-pub(crate) fn usage(pid: u32) -> Option<Usage> {
-    let line = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let text = std::str::from_utf8(after_name(&line)?).ok()?;
-    // proc_pid_stat(5): the state is field 3.
-    let fields: Vec<&str> = text.split_ascii_whitespace().collect();
-    let field = |number: usize| fields.get(number - 3)?.parse().ok();
+pub fn usage(pid: u32) -> Option<Usage> {
+    let stat = Stat::of(pid)?;
     Some(Usage {
-        minor_faults: field(10)?,
-        major_faults: field(12)?,
-        user_ticks: field(14)?,
-        system_ticks: field(15)?,
+        minor_faults: stat.minor_faults(),
+        major_faults: stat.major_faults(),
+        user_ticks: stat.user_ticks(),
+        system_ticks: stat.system_ticks(),
     })
 }
 
-/// What follows the name, which may contain anything, in a line of `stat`.
-fn after_name(line: &[u8]) -> Option<&[u8]> {
-    let end = memchr::memrchr(b')', line)?;
-    line.get(end + 2..)
-}
-
 /// The resident memory of a process in bytes.
-pub(crate) fn resident_bytes(pid: u32) -> Option<u64> {
+pub fn resident_bytes(pid: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
     let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
     Some(pages * rustix::param::page_size() as u64)
@@ -209,7 +165,7 @@ pub(crate) fn resident_bytes(pid: u32) -> Option<u64> {
 ///
 /// # Errors
 /// When the process has ended, or is another user's.
-pub(crate) fn resident_within(pid: u32, start: u64, bytes: u64) -> io::Result<u64> {
+pub fn resident_within(pid: u32, start: u64, bytes: u64) -> io::Result<u64> {
     const PRESENT: u64 = 1 << 63; // Documentation/admin-guide/mm/pagemap.rst
     const ENTRIES: u64 = 16384;
     let page = rustix::param::page_size() as u64;

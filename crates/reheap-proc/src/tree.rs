@@ -3,6 +3,8 @@
 //! Neither process groups nor sessions say that, because daemons leave both. Parents do, as long as orphans stay in the
 //! tree; the launcher sees to that (`sys.rs`).
 
+use crate::process;
+use crate::stat::Stat;
 use rustix::process::{Pid, Signal, getpgid, getpid, kill_process, kill_process_group};
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,9 +15,11 @@ pub fn descendants(root: Pid) -> Vec<Pid> {
     let mut found = Vec::new();
     let mut parents = vec![root];
     while let Some(parent) = parents.pop() {
-        let Some(children) = children(parent) else {
+        let number = parent.as_raw_nonzero().get().unsigned_abs();
+        let Some(children) = children(number, usize::MAX) else {
             return descendants_by_parent(root);
         };
+        let children: Vec<Pid> = children.into_iter().filter_map(pid).collect();
         found.extend(&children);
         parents.extend(children);
     }
@@ -46,7 +50,7 @@ pub fn signal_descendants(root: Pid, signal: Signal) {
 
 /// Kills everything below this process, without waiting for it. One by one: what was not measured, as a compiler, may
 /// be in the group that this process shares with whoever started it.
-pub(crate) fn kill_own_descendants() {
+pub fn kill_own_descendants() {
     // All are found before the first one ends, because orphans leave the tree with the launcher.
     for process in descendants(getpid()) {
         // An error says that it has just ended.
@@ -54,15 +58,20 @@ pub(crate) fn kill_own_descendants() {
     }
 }
 
-/// The children of all threads of a process; none if this kernel does not list them (CONFIG_PROC_CHILDREN).
-fn children(parent: Pid) -> Option<Vec<Pid>> {
+/// The children of the threads of a process, or of so many of these; none if this kernel does not list them
+/// (CONFIG_PROC_CHILDREN).
+pub fn children(parent: u32, threads_max: usize) -> Option<Vec<u32>> {
     let mut children = Vec::new();
-    let Ok(threads) = fs::read_dir(format!("/proc/{}/task", parent.as_raw_nonzero())) else {
+    let Ok(threads) = fs::read_dir(format!("/proc/{parent}/task")) else {
         return Some(children); // it has ended
     };
-    for thread in threads.flatten().map(|entry| entry.path()) {
+    for thread in threads
+        .flatten()
+        .take(threads_max)
+        .map(|entry| entry.path())
+    {
         match fs::read_to_string(thread.join("children")) {
-            Ok(list) => children.extend(list.split_whitespace().filter_map(pid)),
+            Ok(list) => children.extend(list.split_whitespace().flat_map(str::parse::<u32>)),
             Err(_) if thread.join("stat").exists() => return None,
             Err(_) => {} // the thread has ended
         }
@@ -72,12 +81,10 @@ fn children(parent: Pid) -> Option<Vec<Pid>> {
 
 /// All processes below one, found by the parent that each process of the machine names: slower, and always there.
 fn descendants_by_parent(root: Pid) -> Vec<Pid> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pairs: Vec<(Pid, Pid)> = entries
-        .filter_map(|entry| {
-            let process = pid(entry.file_name().to_str()?)?;
-            Some((process, parent(process)?))
-        })
+    let all = process::all().unwrap_or_default();
+    let pairs: Vec<(Pid, Pid)> = all
+        .into_iter()
+        .filter_map(|number| Some((pid(number)?, pid(Stat::of(number)?.parent()?)?)))
         .collect();
     let mut found = Vec::new();
     let mut parents = vec![root];
@@ -93,15 +100,8 @@ fn descendants_by_parent(root: Pid) -> Vec<Pid> {
     found
 }
 
-/// The fourth field of `/proc/PID/stat`. The second, a name in brackets, may contain spaces and brackets.
-fn parent(process: Pid) -> Option<Pid> {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).ok()?;
-    let (_, after_name) = stat.rsplit_once(") ")?;
-    pid(after_name.split_whitespace().nth(1)?)
-}
-
-fn pid(text: &str) -> Option<Pid> {
-    Pid::from_raw(text.parse().ok()?)
+fn pid(number: u32) -> Option<Pid> {
+    Pid::from_raw(number.try_into().ok()?)
 }
 
 #[cfg(test)]
@@ -122,7 +122,10 @@ mod tests {
         BufReader::new(shell.stdout.take().unwrap())
             .read_line(&mut line)
             .unwrap();
-        let mut expected: Vec<Pid> = line.split_whitespace().filter_map(pid).collect();
+        let mut expected: Vec<Pid> = line
+            .split_whitespace()
+            .filter_map(|word| pid(word.parse().ok()?))
+            .collect();
         expected.sort_unstable_by_key(|pid| pid.as_raw_nonzero());
 
         let root = Pid::from_child(&shell);
