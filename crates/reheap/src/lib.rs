@@ -5,7 +5,6 @@
 //! targets ([`readers`]).
 mod adopting;
 mod cli;
-mod packing;
 mod profiling;
 
 use std::process::ExitCode;

@@ -1,12 +1,11 @@
 //! `reheap image` and `cargo reheap image`: a container image from programs, or an allocator for an image that is there,
 //! without a container engine.
 
-use crate::packing;
-use crate::packing::added::Change;
-use crate::packing::options::{Options, PackingArguments};
-use crate::packing::programs::{self, Dynamic};
 use reheap_command::choice::{AllocatorName, Choice, StaticArguments};
 use reheap_command::ui::Failure;
+use reheap_packing::added::Change;
+use reheap_packing::options::{Options, PackingArguments};
+use reheap_packing::programs::{self, Dynamic};
 use reheap_static::project::{Origin, Packing};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -126,6 +125,6 @@ fn pack(files: &[PathBuf], options: &Options, origin: &Origin) -> anyhow::Result
         false => Dynamic::Refuse,
     };
     let programs = programs::read(files, dynamic)?;
-    packing::pack(&programs, options, origin)?;
+    reheap_packing::pack(&programs, options, origin)?;
     Ok(ExitCode::SUCCESS)
 }

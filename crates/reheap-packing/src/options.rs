@@ -1,7 +1,6 @@
 //! The flags of `reheap image` that say what goes into an image, and where it goes.
 
-use crate::packing;
-use crate::packing::place::{Format, Place, PlaceArguments};
+use crate::place::{Format, Place, PlaceArguments};
 use reheap_command::ui::Failure;
 use reheap_image::Platform;
 use reheap_image::layer::Compression;
@@ -12,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// What goes into an image, and where it goes.
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct PackingArguments {
+pub struct PackingArguments {
     #[command(flatten)]
     pub(crate) place: PlaceArguments,
     /// The form of the image: `oci` for registries, podman, containerd and new versions of Docker,
@@ -78,7 +77,7 @@ pub(crate) enum CaCertificates {
 
 /// The checked flags.
 #[derive(Debug)]
-pub(crate) struct Options {
+pub struct Options {
     pub(crate) place: Place,
     pub(crate) format: Format,
     pub(crate) entry_point: Vec<String>,
@@ -89,11 +88,12 @@ pub(crate) struct Options {
     /// None for the default, or that of the base.
     pub(crate) user: Option<User>,
     /// None for no other image.
-    pub(crate) base: Option<PathBuf>,
+    pub base: Option<PathBuf>,
     pub(crate) plain_http: bool,
     pub(crate) ca_certificates: CaCertificates,
     pub(crate) time_zones: bool,
-    pub(crate) with_libraries: bool,
+    /// The libraries of dynamic programs are packed too.
+    pub with_libraries: bool,
     pub(crate) platforms: Vec<Platform>,
     pub(crate) compression: Compression,
     pub(crate) json: bool,
@@ -103,7 +103,7 @@ pub(crate) struct Options {
 
 impl PackingArguments {
     /// Checks the flags, and that the image can go where it shall.
-    pub(crate) fn check(&self) -> anyhow::Result<Options> {
+    pub fn check(&self) -> anyhow::Result<Options> {
         let format = self.format.unwrap_or(Format::Oci);
         if self.base != Path::new("scratch") && self.ca_certificates != "auto" {
             let text = "--ca-certificates is for an image from scratch: a base has its own";
@@ -141,7 +141,7 @@ impl PackingArguments {
                 .collect::<Result<_, _>>()?,
             compression: self.compression(),
             json: self.json,
-            time: packing::time()?,
+            time: crate::time()?,
         })
     }
 
@@ -153,7 +153,7 @@ impl PackingArguments {
     }
 
     /// Whether the user says what starts.
-    pub(crate) fn has_entry_point(&self) -> bool {
+    pub fn has_entry_point(&self) -> bool {
         self.entrypoint.is_some()
     }
 

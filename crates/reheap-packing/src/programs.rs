@@ -18,7 +18,7 @@ const LIST_BYTES_MAX: u64 = 4 << 20;
 
 /// A program that can be packed.
 #[derive(Debug)]
-pub(crate) struct Packable {
+pub struct Packable {
     pub(crate) file: PathBuf,
     /// What it is called in the image.
     pub(crate) name: String,
@@ -31,13 +31,15 @@ pub(crate) struct Packable {
 
 /// What to do with a program that needs libraries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Dynamic {
+pub enum Dynamic {
+    /// They are an error.
     Refuse,
+    /// They are packed, and so are their libraries.
     PackWithLibraries,
 }
 
 /// Looks at the programs, and says what the user should know about them.
-pub(crate) fn read(files: &[PathBuf], dynamic: Dynamic) -> anyhow::Result<Vec<Packable>> {
+pub fn read(files: &[PathBuf], dynamic: Dynamic) -> anyhow::Result<Vec<Packable>> {
     let mut programs: Vec<Packable> = Vec::new();
     for file in files {
         let program = read_one(file, dynamic)?;

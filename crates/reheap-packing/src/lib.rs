@@ -3,13 +3,18 @@
 //! [`options`] checks the flags, [`programs`] the programs, before anything is written. `reheap-image` makes the image,
 //! and [`report`] says what is in it.
 
-pub(crate) mod added;
+#![allow(
+    clippy::missing_errors_doc,
+    reason = "errors are messages to the user, whatever failed"
+)]
+
+pub mod added;
 mod based;
 mod judged;
 mod libraries;
-pub(crate) mod options;
+pub mod options;
 pub(crate) mod place;
-pub(crate) mod programs;
+pub mod programs;
 mod report;
 mod source;
 
@@ -42,11 +47,7 @@ const SBOM: &str = "io.github.reheap.sbom";
 const TIME_ZONES: &str = "/usr/share/zoneinfo";
 
 /// Packs programs, the first of each platform being the one that starts.
-pub(crate) fn pack(
-    programs: &[Packable],
-    options: &Options,
-    origin: &Origin,
-) -> anyhow::Result<()> {
+pub fn pack(programs: &[Packable], options: &Options, origin: &Origin) -> anyhow::Result<()> {
     if let Some(base) = &options.base {
         return based::pack(base, programs, options, origin);
     }

@@ -38,7 +38,7 @@ const ANY_LIBRARY: &str = "/usr/lib/reheap/$LIB/allocator.so";
 const LABEL: &str = "io.github.reheap.preload";
 
 /// An image to change, and where the changed one goes.
-pub(crate) struct Change<'a> {
+pub struct Change<'a> {
     /// A path, or a name in a registry.
     image: &'a Path,
     source: Source<'a>,
@@ -86,7 +86,7 @@ struct Layer {
 
 impl<'a> Change<'a> {
     /// Checks the flags, and that the image can go where it shall.
-    pub(crate) fn new(image: &'a Path, arguments: &'a PackingArguments) -> anyhow::Result<Self> {
+    pub fn new(image: &'a Path, arguments: &'a PackingArguments) -> anyhow::Result<Self> {
         let platforms: Vec<Platform> = arguments
             .platform
             .iter()
@@ -112,7 +112,7 @@ impl<'a> Change<'a> {
     }
 
     /// Adds an allocator, in the place of one that reheap has added before.
-    pub(crate) fn add(&self, choice: &Choice, command: String) -> anyhow::Result<()> {
+    pub fn add(&self, choice: &Choice, command: String) -> anyhow::Result<()> {
         let name = choice.allocator.name;
         if choice.is_stock() {
             let text = "`stock` is the libc's own allocator, which the image has already";
@@ -182,7 +182,7 @@ impl<'a> Change<'a> {
     }
 
     /// Takes off what reheap has added.
-    pub(crate) fn remove(&self) -> anyhow::Result<()> {
+    pub fn remove(&self) -> anyhow::Result<()> {
         let interrupted = interrupt::on_signals()?;
         let workplace = Workplace::new(self.place.parent(), &interrupted);
         let verb = "remove what reheap added to";
