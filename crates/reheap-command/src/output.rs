@@ -205,9 +205,10 @@ pub fn is_colourful(stream: &impl IsTerminal) -> bool {
 /// How text looks there: coloured and as wide as the terminal, or neither.
 pub fn style(stream: impl IsTerminal + AsFd, verbose: bool) -> Style {
     Style {
-        colour: match is_colourful(&stream) {
-            true => Colour::Always,
-            false => Colour::Never,
+        colour: if is_colourful(&stream) {
+            Colour::Always
+        } else {
+            Colour::Never
         },
         width: match terminal_size_of(stream) {
             Some((Width(columns), _)) => usize::from(columns),

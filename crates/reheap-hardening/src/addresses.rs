@@ -10,9 +10,10 @@ pub(crate) fn without_addresses(line: &str) -> String {
         let digits = bare.strip_prefix("0x");
         let is_address = digits.is_some() || is_long;
         let digits = digits.unwrap_or(bare);
-        match is_address && digits.chars().all(|it| it.is_ascii_hexdigit()) {
-            true => message.push_str(&word.replacen(bare, "…", 1)),
-            false => message.push_str(word),
+        if is_address && digits.chars().all(|it| it.is_ascii_hexdigit()) {
+            message.push_str(&word.replacen(bare, "…", 1))
+        } else {
+            message.push_str(word)
         }
     }
     message

@@ -101,9 +101,12 @@ fn check_libraries(program: &Packable, contents: &Contents<'_>) -> anyhow::Resul
         name: program.name.clone(),
     };
     let place = place.path();
-    let open = |path: &Path| match path == place {
-        true => inspect::open(&program.file).ok(),
-        false => contents.noting(path),
+    let open = |path: &Path| {
+        if path == place {
+            inspect::open(&program.file).ok()
+        } else {
+            contents.noting(path)
+        }
     };
     let libraries = Libraries::of_image(open, Vec::new(), &identity.architecture);
     let closure = libraries.closure(&place, libc);

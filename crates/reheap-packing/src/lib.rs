@@ -194,9 +194,10 @@ fn recipe(
         platform,
         entry_point: entry_point(&packed, options, base)?,
         programs: packed,
-        libraries: match options.base.is_none() || options.with_libraries {
-            true => programs::libraries(programs)?,
-            false => Vec::new(),
+        libraries: if options.base.is_none() || options.with_libraries {
+            programs::libraries(programs)?
+        } else {
+            Vec::new()
         },
         files: options.files.clone(),
         user: options.user.unwrap_or(User::DEFAULT),
@@ -226,13 +227,12 @@ fn entry_point(
     let by_name = programs.iter().find(|program| program.name == *command);
     let path = by_name.map_or_else(|| PathBuf::from(command), Program::path);
     let is_program = programs.iter().any(|program| program.path() == path);
-    let path = match is_program || is_among(&options.files, &path)? {
-        true => Some(path),
-        false => {
-            let of_base = base.map(|base| base.place_of(command)).transpose();
-            let cannot = || format!("cannot look for `{command}` in the base");
-            of_base.with_context(cannot)?.flatten()
-        }
+    let path = if is_program || is_among(&options.files, &path)? {
+        Some(path)
+    } else {
+        let of_base = base.map(|base| base.place_of(command)).transpose();
+        let cannot = || format!("cannot look for `{command}` in the base");
+        of_base.with_context(cannot)?.flatten()
     };
     let Some(path) = path else {
         let names: Vec<&str> = programs
@@ -252,9 +252,10 @@ fn entry_point(
 fn is_among(files: &[(PathBuf, PathBuf)], path: &Path) -> Result<bool, Failure> {
     let below = |(source, target): &(PathBuf, PathBuf)| {
         let rest = path.strip_prefix(target).ok()?;
-        let source = match rest == Path::new("") {
-            true => source.clone(),
-            false => source.join(rest),
+        let source = if rest == Path::new("") {
+            source.clone()
+        } else {
+            source.join(rest)
         };
         source.symlink_metadata().is_ok().then_some(source)
     };
@@ -264,13 +265,14 @@ fn is_among(files: &[(PathBuf, PathBuf)], path: &Path) -> Result<bool, Failure> 
     let can_start =
         |metadata: Metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0;
     // A link may lead somewhere only in the image.
-    match source.is_symlink() || source.metadata().is_ok_and(can_start) {
-        true => Ok(true),
-        false => Err(Failure::usage(format!(
+    if source.is_symlink() || source.metadata().is_ok_and(can_start) {
+        Ok(true)
+    } else {
+        Err(Failure::usage(format!(
             "cannot start `{}` in the image: `{}` is not an executable file",
             path.display(),
             source.display()
-        ))),
+        )))
     }
 }
 

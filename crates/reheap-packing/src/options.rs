@@ -190,9 +190,10 @@ impl PackingArguments {
             self.refuse_own_output(path)?;
             return Ok((path.to_owned(), target.into()));
         }
-        let target = PathBuf::from(&target).join(match target.ends_with('/') {
-            true => path.file_name().unwrap_or_default(),
-            false => return Ok((path.to_owned(), target.into())),
+        let target = PathBuf::from(&target).join(if target.ends_with('/') {
+            path.file_name().unwrap_or_default()
+        } else {
+            return Ok((path.to_owned(), target.into()));
         });
         Ok((path.to_owned(), target))
     }
@@ -232,11 +233,12 @@ fn pairs(flag: &str, texts: &[String]) -> Result<Vec<(String, String)>, Failure>
 fn port(text: &str) -> Result<String, Failure> {
     let (number, protocol) = text.split_once('/').unwrap_or((text, "tcp"));
     let is_number = number.parse::<u16>().is_ok_and(|number| number > 0);
-    match is_number && ["tcp", "udp", "sctp"].contains(&protocol) {
-        true => Ok(format!("{number}/{protocol}")),
-        false => Err(Failure::usage(format!(
+    if is_number && ["tcp", "udp", "sctp"].contains(&protocol) {
+        Ok(format!("{number}/{protocol}"))
+    } else {
+        Err(Failure::usage(format!(
             "--port `{text}` is not a port such as 8080 or 53/udp"
-        ))),
+        )))
     }
 }
 

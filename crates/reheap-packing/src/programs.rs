@@ -166,9 +166,10 @@ pub(crate) fn image_name(program: &str) -> String {
     let lower = program.to_lowercase();
     let words = lower.split(|c: char| !c.is_ascii_alphanumeric());
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
-    match words.is_empty() {
-        true => "image".to_owned(),
-        false => words.join("-"),
+    if words.is_empty() {
+        "image".to_owned()
+    } else {
+        words.join("-")
     }
 }
 

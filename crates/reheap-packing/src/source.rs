@@ -35,9 +35,10 @@ impl Source<'_> {
                 let text = format!("cannot {verb} `{shown}`: there is no such file");
                 let hint = format!("an image of Docker Hub: docker://{shown}");
                 let failure = Failure::failed(text);
-                return Err(match shown.contains(['/', '.']) {
-                    true => failure,
-                    false => failure.hint(hint),
+                return Err(if shown.contains(['/', '.']) {
+                    failure
+                } else {
+                    failure.hint(hint)
                 }
                 .into());
             };

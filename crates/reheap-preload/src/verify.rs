@@ -54,9 +54,10 @@ pub fn verify(verification: &Verification<'_>) -> anyhow::Result<Finding> {
     let recording = Recording::create()?;
     let mut census = Census::new(&bench.library, bench.target.libc());
     let with = bench.with(&recording, &mut census)?;
-    let without = match is_trouble(&with) {
-        true => Some(bench.without()?),
-        false => None,
+    let without = if is_trouble(&with) {
+        Some(bench.without()?)
+    } else {
+        None
     };
     let observation = recording.observation()?;
     Ok(Finding::new(finding::Facts {

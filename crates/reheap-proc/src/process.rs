@@ -134,9 +134,10 @@ impl Process {
         let Ok(status) = self.status() else {
             return ProcessError::Ended;
         };
-        match status.has_ended() {
-            true => ProcessError::Zombie,
-            false => ProcessError::KernelThread,
+        if status.has_ended() {
+            ProcessError::Zombie
+        } else {
+            ProcessError::KernelThread
         }
     }
 
@@ -327,9 +328,10 @@ pub enum Existence {
 }
 
 fn existence(mut path: Vec<u8>) -> (PathBuf, Existence) {
-    let existence = match path.ends_with(DELETED) {
-        true => Existence::Deleted,
-        false => Existence::Present,
+    let existence = if path.ends_with(DELETED) {
+        Existence::Deleted
+    } else {
+        Existence::Present
     };
     if existence == Existence::Deleted {
         path.truncate(path.len() - DELETED.len());

@@ -357,13 +357,13 @@ impl<'a> Contents<'a> {
         environment: &'b Environment,
     ) -> impl Iterator<Item = PathBuf> + use<'b> {
         let path = environment.value("PATH").unwrap_or(DEFAULT_PATH);
-        let directories: Vec<&Path> = match command.contains('/') {
-            true => vec![self.directory],
-            false => path
-                .split(':')
+        let directories: Vec<&Path> = if command.contains('/') {
+            vec![self.directory]
+        } else {
+            path.split(':')
                 .take(DIRECTORIES_MAX)
                 .map(Path::new)
-                .collect(),
+                .collect()
         };
         let directories = directories.into_iter();
         directories.map(move |it| Path::new("/").join(it).join(command))
@@ -385,9 +385,10 @@ impl<'a> Contents<'a> {
 
     fn find_in(&self, directory: &Path, name: &Path) -> Result<Option<PathBuf>, ContainerError> {
         let path = Path::new("/").join(directory).join(name);
-        match path.as_os_str().len() < PATH_MAX {
-            true => Ok(self.tree.resolve(&path)?),
-            false => Ok(None),
+        if path.as_os_str().len() < PATH_MAX {
+            Ok(self.tree.resolve(&path)?)
+        } else {
+            Ok(None)
         }
     }
 
@@ -406,9 +407,10 @@ impl<'a> Contents<'a> {
             let names = preload_files::names(&self.system_preloads()?).into_iter();
             preloads.extend(names.map(|name| Preloaded::of(LD_SO_PRELOAD, name)));
         }
-        match preloads.len() <= PRELOADS_MAX {
-            true => Ok(preloads),
-            false => Err(ContainerError::TooManyPreloads(PRELOADS_MAX)),
+        if preloads.len() <= PRELOADS_MAX {
+            Ok(preloads)
+        } else {
+            Err(ContainerError::TooManyPreloads(PRELOADS_MAX))
         }
     }
 

@@ -34,9 +34,10 @@ impl Remote {
         let access = Access {
             login: login(&reference)?,
             certificates,
-            plain_http: match plain_http {
-                true => PlainHttp::Everywhere,
-                false => PlainHttp::OnThisMachine,
+            plain_http: if plain_http {
+                PlainHttp::Everywhere
+            } else {
+                PlainHttp::OnThisMachine
             },
         };
         Ok(Self { reference, access })
@@ -151,9 +152,10 @@ pub fn named(text: &str) -> anyhow::Result<Option<Reference>> {
         return Ok(None);
     };
     let is_host = !host.starts_with('.') && (host.contains(['.', ':']) || host == "localhost");
-    match is_host && !text.ends_with(".tar") {
-        true => parse(text).context("cannot read the image's name"),
-        false => Ok(None),
+    if is_host && !text.ends_with(".tar") {
+        parse(text).context("cannot read the image's name")
+    } else {
+        Ok(None)
     }
 }
 

@@ -382,9 +382,10 @@ impl Workshop {
                 return Ok(Origin::Prebuilt);
             }
         }
-        Ok(match self.cache().is_ok_and(is_built) {
-            true => Origin::Cache,
-            false => Origin::Build,
+        Ok(if self.cache().is_ok_and(is_built) {
+            Origin::Cache
+        } else {
+            Origin::Build
         })
     }
 

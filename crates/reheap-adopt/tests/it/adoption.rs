@@ -78,9 +78,10 @@ fn a_feature_is_added_to_defaults_however_they_are_written() {
         ),
         ("\nfeatures.default = [\"a\"]\nfeatures.a = []\n", ""),
     ] {
-        let manifest = match features.starts_with("\nfeatures.") {
-            true => format!("{}\n{PACKAGE}", features.trim_start()),
-            false => format!("{PACKAGE}{features}"),
+        let manifest = if features.starts_with("\nfeatures.") {
+            format!("{}\n{PACKAGE}", features.trim_start())
+        } else {
+            format!("{PACKAGE}{features}")
         };
         let written = Written::new(&[("Cargo.toml", &manifest), ("src/main.rs", MAIN)]);
         written.adopt(how);

@@ -42,9 +42,10 @@ fn limit(bytes: u64) -> Option<MemoryLimit> {
         }
         NoMemoryLimit::Refused { directory, .. } => {
             let control = directory.join("cgroup.subtree_control");
-            let made = match control.exists() {
-                true => fs::write(control, "+memory"),
-                false => fs::create_dir(directory.join("by-hand")),
+            let made = if control.exists() {
+                fs::write(control, "+memory")
+            } else {
+                fs::create_dir(directory.join("by-hand"))
             };
             made.is_ok()
         }

@@ -179,9 +179,12 @@ fn execute(file: &CStr, arguments: &[*const c_char], environment: &[*const c_cha
     let found = FOUND.load(Ordering::Relaxed);
     if found & NOTED != 0 {
         close_at_exec(found);
-        let was = |bit: u8| match found & bit != 0 {
-            true => libc::SIG_IGN,
-            false => libc::SIG_DFL,
+        let was = |bit: u8| {
+            if found & bit != 0 {
+                libc::SIG_IGN
+            } else {
+                libc::SIG_DFL
+            }
         };
         set(libc::SIGPIPE, was(IGNORED_SIGPIPE));
         set(libc::SIGCHLD, was(IGNORED_SIGCHLD));

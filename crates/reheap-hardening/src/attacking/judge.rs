@@ -32,9 +32,10 @@ pub(crate) fn judge(finished: &Finished, usual: &str, meant: Message) -> (Outcom
     }
     let fault = line(&stdout, "fault: ");
     // An allocator's own message, and then its own end; or an end that nobody explains.
-    let otherwise = match message.is_some() && meant == Message::LastWords {
-        true => Outcome::Stopped,
-        false => Outcome::Crashed,
+    let otherwise = if message.is_some() && meant == Message::LastWords {
+        Outcome::Stopped
+    } else {
+        Outcome::Crashed
     };
     match finished.outcome {
         End::Exited(0) => {
@@ -165,9 +166,10 @@ mod tests {
 
     #[test]
     fn a_fault_is_a_crash_unless_the_instruction_is_a_trap() {
-        let (deliberate, ordinary) = match cfg!(target_arch = "x86_64") {
-            true => ("fault: address=0x0 instruction=f44883c4\n", "488b47f8"),
-            false => ("fault: address=0x0 instruction=1f000039\n", "010040f9"),
+        let (deliberate, ordinary) = if cfg!(target_arch = "x86_64") {
+            ("fault: address=0x0 instruction=f44883c4\n", "488b47f8")
+        } else {
+            ("fault: address=0x0 instruction=1f000039\n", "010040f9")
         };
         let ordinary = format!("fault: address=0x0 instruction={ordinary}\n");
         assert_eq!(

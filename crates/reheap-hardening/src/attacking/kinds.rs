@@ -82,9 +82,10 @@ pub fn stopped(variant: &str) -> Option<String> {
         }
     });
     let stopped: Vec<String> = stopped.collect();
-    Some(match stopped.is_empty() {
-        true => "nothing".to_owned(),
-        false => stopped.join(", "),
+    Some(if stopped.is_empty() {
+        "nothing".to_owned()
+    } else {
+        stopped.join(", ")
     })
 }
 

@@ -8,12 +8,13 @@ use reheap_variants::bench::outputs::{Destination, Form, Outputs};
 /// Refuses forms that only benchmarks have.
 pub fn check(outputs: &Outputs) -> Result<(), Failure> {
     let mut forms = outputs.forms.iter().map(|(form, _)| form);
-    match forms.any(|form| matches!(form, Form::Csv | Form::Hyperfine | Form::Bencher)) {
-        true => Err(
+    if forms.any(|form| matches!(form, Form::Csv | Form::Hyperfine | Form::Bencher)) {
+        Err(
             Failure::usage("results of `reheap attack` have no such form")
                 .hint("use --html or --markdown"),
-        ),
-        false => Ok(()),
+        )
+    } else {
+        Ok(())
     }
 }
 

@@ -110,9 +110,10 @@ impl Seen {
     /// The last line before a program ended itself: most say why. It may be another process's.
     fn last_words_of(&self, death: &Death) -> Vec<String> {
         let moment = self.moment(death);
-        match moment.ends_with_complaint() {
-            true => Vec::new(),
-            false => moment.line.into_iter().collect(),
+        if moment.ends_with_complaint() {
+            Vec::new()
+        } else {
+            moment.line.into_iter().collect()
         }
     }
 

@@ -213,9 +213,10 @@ impl Report {
         let tried = tried.count();
         for (Unreached { program, reason }, allocators) in self.unreached() {
             let program = ui::printable(program);
-            let with = match allocators.len() == tried {
-                true => String::new(),
-                false => format!(" with {}", allocators.join(", ")),
+            let with = if allocators.len() == tried {
+                String::new()
+            } else {
+                format!(" with {}", allocators.join(", "))
             };
             let _ = writeln!(text, "{program} was not checked{with}: {reason}\n");
         }

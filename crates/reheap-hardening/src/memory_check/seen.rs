@@ -147,9 +147,10 @@ pub(super) fn from_entry(stack: &[Frame], library: Option<&str>) -> Vec<Frame> {
     let is_inner = |frame: &&Frame| is_of(frame, library) || is_libc(frame);
     let inner = stack.iter().take_while(is_inner).count();
     // A program's `main` is called by its libc.
-    match inner == stack.len() {
-        true => stack.to_vec(),
-        false => stack[inner.saturating_sub(1)..].to_vec(),
+    if inner == stack.len() {
+        stack.to_vec()
+    } else {
+        stack[inner.saturating_sub(1)..].to_vec()
     }
 }
 

@@ -27,9 +27,10 @@ fn check(a: &[u8], b: &[u8]) {
 fn string(length: usize, capitals: bool) -> Vec<u8> {
     let letter = |i: usize| {
         let byte = (i % 251 + 1) as u8;
-        match i.is_multiple_of(3) == capitals {
-            true => byte.to_ascii_uppercase(),
-            false => byte.to_ascii_lowercase(),
+        if i.is_multiple_of(3) == capitals {
+            byte.to_ascii_uppercase()
+        } else {
+            byte.to_ascii_lowercase()
         }
     };
     (0..length).map(letter).chain([0]).collect()

@@ -135,9 +135,10 @@ impl Canaries<'_> {
             .stderr(Stdio::null());
         let is_allowed =
             sys::change_root(&mut command, self.root).is_ok() && command.status().is_ok();
-        match is_allowed {
-            true => Start::WithItsRoot,
-            false => Start::ByLinker,
+        if is_allowed {
+            Start::WithItsRoot
+        } else {
+            Start::ByLinker
         }
     }
 
@@ -255,9 +256,10 @@ impl Canaries<'_> {
             Ok(line) => return Err(format!("printed `{line}` without being asked")),
         }
         // What the library does at the end of a process comes after the output was closed.
-        match self.ends(child).map_err(unwatched)? {
-            true => Ok(()),
-            false => Err("did not end".to_owned()),
+        if self.ends(child).map_err(unwatched)? {
+            Ok(())
+        } else {
+            Err("did not end".to_owned())
         }
     }
 
@@ -289,17 +291,16 @@ impl Canaries<'_> {
             return Err(format!("answered `{answer}`"));
         };
         let there = |mapping: &&Mapping| (mapping.start..mapping.end).contains(&malloc);
-        match mappings
+        if mappings
             .iter()
             .filter(is_library)
             .any(|mapping| there(&mapping))
         {
-            true => Ok(()),
-            false => {
-                let other = mappings.iter().find(there).and_then(Mapping::listed_file);
-                let other = other.unwrap_or_else(|| Path::new("somewhere else").to_owned());
-                Err(format!("gets malloc from `{}`", other.display()))
-            }
+            Ok(())
+        } else {
+            let other = mappings.iter().find(there).and_then(Mapping::listed_file);
+            let other = other.unwrap_or_else(|| Path::new("somewhere else").to_owned());
+            Err(format!("gets malloc from `{}`", other.display()))
         }
     }
 }

@@ -296,9 +296,10 @@ impl FileChange {
             Some(library) => preload_files::with_library(&rest, &library),
             None => rest,
         };
-        match bytes == present.bytes() {
-            true => Ok(()),
-            false => disk.write(&self.path, &present.with(bytes)),
+        if bytes == present.bytes() {
+            Ok(())
+        } else {
+            disk.write(&self.path, &present.with(bytes))
         }
     }
 }

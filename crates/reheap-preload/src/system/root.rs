@@ -213,12 +213,13 @@ impl Root {
     pub fn open_file(&self, path: &str) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK;
         let file = File::from(self.handle(Path::new(path), flags)?);
-        match file.metadata()?.is_file() {
-            true => Ok(file),
-            false => Err(io::Error::new(
+        if file.metadata()?.is_file() {
+            Ok(file)
+        } else {
+            Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "it is not a file",
-            )),
+            ))
         }
     }
 

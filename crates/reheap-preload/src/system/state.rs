@@ -153,9 +153,10 @@ impl Present {
         let rest = without_ours(self.path, present.bytes());
         let was_there = self.kept.is_some() || managed.is_some_and(|file| file.original.is_some());
         let is_only_ours = rest.trim_ascii().is_empty() && rest.len() < present.bytes().len();
-        match is_only_ours && !was_there {
-            true => None,
-            false => Some(present.with(rest)),
+        if is_only_ours && !was_there {
+            None
+        } else {
+            Some(present.with(rest))
         }
     }
 

@@ -81,9 +81,10 @@ impl Tree {
     fn new(others: Option<&str>) -> Self {
         // Thousands of steps are each brought to the disk, which takes no time where memory is the disk.
         let memory = Path::new("/dev/shm");
-        let directory = match memory.is_dir() {
-            true => tempfile::tempdir_in(memory).unwrap(),
-            false => tempfile::tempdir().unwrap(),
+        let directory = if memory.is_dir() {
+            tempfile::tempdir_in(memory).unwrap()
+        } else {
+            tempfile::tempdir().unwrap()
         };
         fs::create_dir_all(directory.path().join("etc/profile.d")).unwrap();
         fs::create_dir_all(directory.path().join("usr")).unwrap();

@@ -374,9 +374,10 @@ impl Finding {
             self.with
         ));
         for signalled in &self.with.signals {
-            line(match signalled.also_without {
-                true => format!("also without {allocator}: {signalled}"),
-                false => format!("only with {allocator}: {signalled}, which somebody sent it"),
+            line(if signalled.also_without {
+                format!("also without {allocator}: {signalled}")
+            } else {
+                format!("only with {allocator}: {signalled}, which somebody sent it")
             });
         }
         if let Some(code) = self.with.exit_code.filter(|&code| code != 0) {
@@ -423,12 +424,13 @@ impl Ending {
 impl std::fmt::Display for Ending {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let time = Duration::from_secs_f64(self.seconds).as_secs_f64();
-        match self.ended {
-            true => write!(
+        if self.ended {
+            write!(
                 f,
                 "it was still running after {time:.1} s, so reheap ended it"
-            ),
-            false => write!(f, "it ended after {time:.1} s"),
+            )
+        } else {
+            write!(f, "it ended after {time:.1} s")
         }
     }
 }

@@ -96,9 +96,10 @@ impl Death {
         // Only a path is certain to be a program's name.
         let is_vague = |death: &Self| death.is_of_child || !death.program.is_absolute();
         let may_be_same = is_same || is_vague(self) || is_vague(other);
-        match self.is_fault() {
-            true => other.is_fault() && may_be_same,
-            false => other.signal == self.signal,
+        if self.is_fault() {
+            other.is_fault() && may_be_same
+        } else {
+            other.signal == self.signal
         }
     }
 

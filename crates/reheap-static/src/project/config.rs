@@ -36,13 +36,14 @@ impl Config {
         let mut of_flags = Vec::new();
         for value in given.iter().rev() {
             let file = here.join(value);
-            match file.is_file() {
-                true => of_flags.extend(Source::of_file(&file)?),
-                false => of_flags.push(Source {
+            if file.is_file() {
+                of_flags.extend(Source::of_file(&file)?)
+            } else {
+                of_flags.push(Source {
                     // Cargo refuses anything else.
                     table: value.parse().unwrap_or_default(),
                     base: here.clone(),
-                }),
+                })
             }
         }
         let configured = cargo_config2::Config::load_with_cwd(directory)
@@ -221,9 +222,10 @@ impl Source {
 
     /// A program that is configured. One without a slash is searched for in PATH.
     fn program(&self, name: &str) -> PathBuf {
-        match name.contains('/') {
-            true => self.base.join(name),
-            false => name.into(),
+        if name.contains('/') {
+            self.base.join(name)
+        } else {
+            name.into()
         }
     }
 

@@ -23,9 +23,10 @@ pub(super) fn usable(linker: PathBuf, rustc: &Path) -> Result<PathBuf, Failure> 
         return Err(Failure::failed(message).hint(hint));
     }
     // rustc starts linkers with the directory of its own in PATH, in front. For a relink there is no rustc.
-    match text == RUST_LLD {
-        true => Ok(rust_lld(rustc).unwrap_or(linker)),
-        false => Ok(linker),
+    if text == RUST_LLD {
+        Ok(rust_lld(rustc).unwrap_or(linker))
+    } else {
+        Ok(linker)
     }
 }
 

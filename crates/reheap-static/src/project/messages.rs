@@ -69,12 +69,13 @@ impl Artifact {
         if self.target.kind.iter().any(|kind| kind == "proc-macro") {
             return MadeFor::HostAsProceduralMacro;
         }
-        match executable
+        if executable
             .ancestors()
             .any(|directory| directory.ends_with(triple))
         {
-            true => MadeFor::Target,
-            false => MadeFor::AnotherTarget,
+            MadeFor::Target
+        } else {
+            MadeFor::AnotherTarget
         }
     }
 

@@ -140,9 +140,10 @@ pub(crate) fn look_up(
     let found = find_record(records, executable)?;
     Ok(found.map(|(_, record)| Linked {
         rust_heap: record.rust_heap,
-        when: match record.plan.as_ref() == Some(plan) {
-            true => When::AsBuilt,
-            false => When::Outdated,
+        when: if record.plan.as_ref() == Some(plan) {
+            When::AsBuilt
+        } else {
+            When::Outdated
         },
     }))
 }
@@ -211,9 +212,10 @@ fn recorded(records: &Path, executable: &Path, plan: &Plan) -> anyhow::Result<(P
 fn check_unchanged(executable: &Path, record: &Record, plan: &Plan) -> anyhow::Result<()> {
     let contents =
         fs::read(executable).with_context(|| format!("cannot read `{}`", executable.display()))?;
-    match record.output_sha256.contains(&sha256(&contents)) {
-        true => Ok(()),
-        false => Err(changed(executable, plan).into()),
+    if record.output_sha256.contains(&sha256(&contents)) {
+        Ok(())
+    } else {
+        Err(changed(executable, plan).into())
     }
 }
 

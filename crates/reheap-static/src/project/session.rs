@@ -180,9 +180,10 @@ impl Session {
             targets = project.targets(&flags)?;
             target = choice::musl_target(targets.first().map(String::as_str))?;
         }
-        let network = match flags.has(&["--offline", "--frozen"]) {
-            true => Network::Forbidden,
-            false => Network::AsConfigured,
+        let network = if flags.has(&["--offline", "--frozen"]) {
+            Network::Forbidden
+        } else {
+            Network::AsConfigured
         };
         let session = Self {
             verb,

@@ -245,11 +245,13 @@ impl Expected {
         let Some(expected) = self.variant else {
             return Comparison::Same;
         };
-        match named == Some(expected) || variant.is_some_and(|v| v.contains(expected)) {
-            true => Comparison::Same,
+        if named == Some(expected) || variant.is_some_and(|v| v.contains(expected)) {
+            Comparison::Same
+        } else if is_marked {
             // reheap says in the marker what it put in.
-            false if is_marked => Comparison::Another,
-            false => Comparison::Unknown(format!("nothing in it shows a {expected} build")),
+            Comparison::Another
+        } else {
+            Comparison::Unknown(format!("nothing in it shows a {expected} build"))
         }
     }
 }
@@ -362,12 +364,13 @@ impl<'a> Seen<'a> {
                         && !self.is_malloc(found)
                 });
                 let others: Vec<String> = others.map(|found| name_of(found)).collect();
-                match others.is_empty() {
-                    true => Used::Malloc,
-                    false => Used::Unknown(format!(
+                if others.is_empty() {
+                    Used::Malloc
+                } else {
+                    Used::Unknown(format!(
                         "its Rust code may use malloc or {}, and the symbols that tell are gone",
                         others.join(" or ")
-                    )),
+                    ))
                 }
             }
         }
@@ -416,13 +419,14 @@ fn parts_of(name: &str) -> (&str, Option<&str>, Option<&'static str>) {
     let plain = split.map_or(name, |(plain, _)| plain);
     let base = plain.trim_end_matches(|c: char| c.is_ascii_digit());
     let major = &plain[base.len()..];
-    match identify::allocators().any(|known| known == base) {
-        true => (
+    if identify::allocators().any(|known| known == base) {
+        (
             base,
             Some(major).filter(|major| !major.is_empty()),
             split.map(|(_, variant)| variant),
-        ),
-        false => (name, None, None),
+        )
+    } else {
+        (name, None, None)
     }
 }
 

@@ -158,9 +158,10 @@ pub(super) fn inspect(pid: u32, files: &Files) -> Result<Running, InspectProcess
     let inode = executable.metadata().map_or(0, |metadata| metadata.ino());
     let mut objects = process_scope::objects(&mappings);
     for object in &mut objects {
-        object.contents = match object.inode == inode {
-            true => Some(contents.clone()),
-            false => contents_of(object, &process, &mappings, files),
+        object.contents = if object.inode == inode {
+            Some(contents.clone())
+        } else {
+            contents_of(object, &process, &mappings, files)
         };
     }
     let preload = preloads(&process, &environment, &objects);
@@ -333,9 +334,10 @@ fn preloads(
 fn preload_variable(environment: &[(OsString, OsString)], is_glibc: bool) -> Option<&OsStr> {
     let is_it = |(name, _): &&(OsString, OsString)| name == LD_PRELOAD;
     let mut values = environment.iter().filter(is_it).map(|(_, value)| &**value);
-    match is_glibc {
-        true => values.next_back(),
-        false => values.next(),
+    if is_glibc {
+        values.next_back()
+    } else {
+        values.next()
     }
 }
 

@@ -488,10 +488,7 @@ fn demangled(symbol: &str) -> String {
     } else {
         false
     };
-    match is_whole {
-        true => text.0,
-        false => symbol.to_owned(),
-    }
+    if is_whole { text.0 } else { symbol.to_owned() }
 }
 
 /// A text that ends with an error: a few letters of a mangled name can stand for a million.

@@ -172,9 +172,10 @@ impl Route {
     /// The file to execute, and all words that it gets for that command, first its name.
     pub fn words<'a>(&'a self, command: &'a [OsString]) -> (&'a Path, Vec<&'a OsStr>) {
         let (file, first_arguments) = self.launch();
-        let name: &OsStr = match first_arguments.is_empty() {
-            true => &command[0],
-            false => file.as_os_str(),
+        let name: &OsStr = if first_arguments.is_empty() {
+            &command[0]
+        } else {
+            file.as_os_str()
         };
         let mut words = vec![name];
         words.extend(first_arguments);
@@ -192,9 +193,10 @@ fn find(command: &OsStr) -> Result<PathBuf, NotRunnable> {
     let mut present = None;
     for directory in std::env::split_paths(&path) {
         // An empty entry is the working directory. Thanks to the `./`, nothing searches for it as a name again.
-        let file = match directory.as_os_str().is_empty() {
-            true => Path::new(".").join(command),
-            false => directory.join(command),
+        let file = if directory.as_os_str().is_empty() {
+            Path::new(".").join(command)
+        } else {
+            directory.join(command)
         };
         match find_file(&file) {
             Ok(file) if !command.is_empty() => return Ok(file),
@@ -214,9 +216,10 @@ fn find_file(path: &Path) -> Result<PathBuf, NotRunnable> {
     let metadata = fs::metadata(path).map_err(|_| NotRunnable::NotFound(path.to_owned()))?;
     let may_execute =
         rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok() && has_execute_bit(&metadata);
-    match metadata.is_file() && may_execute {
-        true => Ok(path.to_owned()),
-        false => Err(NotRunnable::NotExecutable(path.to_owned())),
+    if metadata.is_file() && may_execute {
+        Ok(path.to_owned())
+    } else {
+        Err(NotRunnable::NotExecutable(path.to_owned()))
     }
 }
 

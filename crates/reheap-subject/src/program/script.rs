@@ -32,9 +32,10 @@ pub(crate) fn read(beginning: &[u8]) -> Line {
         return Line::Elf;
     }
     let Some((interpreter, argument)) = named(beginning) else {
-        return match is_text(beginning) {
-            true => Line::Text,
-            false => Line::Binary,
+        return if is_text(beginning) {
+            Line::Text
+        } else {
+            Line::Binary
         };
     };
     let interpreter = OsStr::from_bytes(interpreter).to_owned();

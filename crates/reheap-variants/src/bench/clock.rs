@@ -96,9 +96,10 @@ impl Clock {
             return Ok(());
         };
         let elapsed = self.spent.get() - step.began;
-        match step.outlook.has_room(elapsed, false) {
-            true => Ok(()),
-            false => Err(step.outlook.too_little_time(step.wanted, elapsed)),
+        if step.outlook.has_room(elapsed, false) {
+            Ok(())
+        } else {
+            Err(step.outlook.too_little_time(step.wanted, elapsed))
         }
     }
 

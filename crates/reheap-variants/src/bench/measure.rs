@@ -409,9 +409,10 @@ fn with(parameters: &Parameters) -> String {
         .iter()
         .map(|(name, value)| format!("{name} = {value}"));
     let values: Vec<String> = values.collect();
-    match values.is_empty() {
-        true => String::new(),
-        false => format!(" with {}", values.join(", ")),
+    if values.is_empty() {
+        String::new()
+    } else {
+        format!(" with {}", values.join(", "))
     }
 }
 
@@ -435,9 +436,10 @@ pub fn finish(results: &Results, outputs: &Outputs) -> anyhow::Result<ExitCode> 
     if was_interrupted(results) {
         write::all(&overview, outputs)?;
         let mut variants = results.benchmarks.iter().flat_map(|it| &it.variants);
-        ui::note(match variants.any(|variant| !variant.runs.is_empty()) {
-            true => "interrupted: these are the runs so far",
-            false => "interrupted before the first run ended",
+        ui::note(if variants.any(|variant| !variant.runs.is_empty()) {
+            "interrupted: these are the runs so far"
+        } else {
+            "interrupted before the first run ended"
         });
         return Ok(ExitCode::from(interrupt::exit_code()));
     }
@@ -447,9 +449,10 @@ pub fn finish(results: &Results, outputs: &Outputs) -> anyhow::Result<ExitCode> 
     }
     write::all(&overview, outputs)?;
     let roles = [Role::Baseline, Role::BaselineCopy, Role::Candidate];
-    Ok(match any_failed(&overview, &roles) {
-        true => ExitCode::from(exit::COMMAND_FAILED),
-        false => ExitCode::SUCCESS,
+    Ok(if any_failed(&overview, &roles) {
+        ExitCode::from(exit::COMMAND_FAILED)
+    } else {
+        ExitCode::SUCCESS
     })
 }
 
@@ -471,13 +474,15 @@ fn nothing_works(results: &Results) -> Option<Failure> {
         Outcome::Exited(_) => "with 127 a shell says that it does not find a program",
         Outcome::Signalled(_) => "run the command by itself, and measure it when it works",
     };
-    let what = match is_server {
-        true => "the server under its load",
-        false => "the command",
+    let what = if is_server {
+        "the server under its load"
+    } else {
+        "the command"
     };
-    let text = match results.benchmarks.iter().all(|it| it.variants.len() <= 2) {
-        true => format!("there is nothing to measure: {what} does not work"),
-        false => format!("there is nothing to measure: {what} works with no variant"),
+    let text = if results.benchmarks.iter().all(|it| it.variants.len() <= 2) {
+        format!("there is nothing to measure: {what} does not work")
+    } else {
+        format!("there is nothing to measure: {what} works with no variant")
     };
     let failure = Failure::failed(text).code(exit::COMMAND_FAILED);
     Some(failure.hint(hint))

@@ -52,9 +52,10 @@ fn prepare_with_first_values(
     measurement: &Measurement,
     workshop: &Workshop,
 ) -> anyhow::Result<Prepared> {
-    let program = match variants::all_own(typed) {
-        true => None,
-        false => Some(Dynamic::resolve(words, measurement, workshop)?),
+    let program = if variants::all_own(typed) {
+        None
+    } else {
+        Some(Dynamic::resolve(words, measurement, workshop)?)
     };
     if let Some(Typed::OwnCommand(baseline)) = typed.first() {
         measurement.rehearse(&own_command(baseline).words)?;
@@ -390,9 +391,10 @@ impl<'a> Dynamic<'a> {
             let why = preloading::explained(why, &self.read.program, library);
             let text = format!("{variant} would not be active: {why}");
             // A program that has failed early may not have come as far as to its first allocation.
-            let failed = match first_run.finished.outcome.is_success() {
-                true => String::new(),
-                false => last_words::failed(&first_run.finished),
+            let failed = if first_run.finished.outcome.is_success() {
+                String::new()
+            } else {
+                last_words::failed(&first_run.finished)
             };
             Failure::failed(format!("{text}{failed}"))
         })?;

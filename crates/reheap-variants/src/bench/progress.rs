@@ -205,12 +205,11 @@ impl Watch for Bar {
         }
         let words = last_words::quoted(finished);
         let ended = ended(outcome);
-        let mut text = match self.is_server {
-            true => {
-                let program = finished.program.display();
-                format!("{}: `{program}` {ended}{words}", progress.variant)
-            }
-            false => format!("{} {ended}{words}", progress.variant),
+        let mut text = if self.is_server {
+            let program = finished.program.display();
+            format!("{}: `{program}` {ended}{words}", progress.variant)
+        } else {
+            format!("{} {ended}{words}", progress.variant)
         };
         if let Some(hint) = last_words::hint(finished) {
             text.push_str(&format!("\nhint: {hint}"));

@@ -218,9 +218,10 @@ const MEMORY_FUNCTIONS: &str = "memory_functions=";
 
 /// The name of a variant as reports write it.
 pub fn name(libc: Libc, choice: &Choice) -> String {
-    match choice.is_stock() {
-        true => with_options(libc.to_string(), choice),
-        false => with_options(format!("{libc}+{}", choice.allocator.name), choice),
+    if choice.is_stock() {
+        with_options(libc.to_string(), choice)
+    } else {
+        with_options(format!("{libc}+{}", choice.allocator.name), choice)
     }
 }
 
@@ -239,9 +240,10 @@ fn with_options(name: String, choice: &Choice) -> String {
     if choice.memory_functions == MemoryFunctions::Stock {
         options.push(format!("{MEMORY_FUNCTIONS}stock"));
     }
-    match options.is_empty() {
-        true => name,
-        false => format!("{name}[{}]", options.join(",")),
+    if options.is_empty() {
+        name
+    } else {
+        format!("{name}[{}]", options.join(","))
     }
 }
 

@@ -137,17 +137,14 @@ impl Check<'_> {
                 .for_each(|name| *counts.entry(*name).or_default() += 1);
         }
         let all = self.artifacts.len();
-        match counts.is_empty() {
-            true => format!("no allocator in {}", counted(all, "program")),
-            false => {
-                let counts = counts.iter();
-                let parts: Vec<String> = counts
-                    .map(|(name, count)| {
-                        format!("{name} in {count} of {}", counted(all, "program"))
-                    })
-                    .collect();
-                parts.join(", ")
-            }
+        if counts.is_empty() {
+            format!("no allocator in {}", counted(all, "program"))
+        } else {
+            let counts = counts.iter();
+            let parts: Vec<String> = counts
+                .map(|(name, count)| format!("{name} in {count} of {}", counted(all, "program")))
+                .collect();
+            parts.join(", ")
         }
     }
 }

@@ -153,9 +153,10 @@ impl Check {
             command.arg("--offline");
         }
         let (status, output) = pulse::while_showing(words, || self.wait_for(command))?;
-        match status.success() {
-            true => Ok(Checked::Passed),
-            false => Ok(Checked::of_failure(&output)),
+        if status.success() {
+            Ok(Checked::Passed)
+        } else {
+            Ok(Checked::of_failure(&output))
         }
     }
 

@@ -194,9 +194,10 @@ fn in_crate(
     let placement = match placement {
         Some(placement) => placement,
         None => {
-            let default = match arguments.wheel {
-                true => DEFAULT_OF_MODULES,
-                false => DEFAULT,
+            let default = if arguments.wheel {
+                DEFAULT_OF_MODULES
+            } else {
+                DEFAULT
             };
             Placement::parse(default).map_err(|it| of_usage(&it))?
         }

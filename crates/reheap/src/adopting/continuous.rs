@@ -45,9 +45,10 @@ pub(super) fn add(
         } => (Style::Crate, packaged.allocator, modules.is_some()),
         Wanted::Reheap(chosen) => (Style::Reheap, chosen.allocator.as_str(), false),
     };
-    let (programs, libraries): (&[_], &[_]) = match is_for_modules {
-        true => (&[], &artifacts),
-        false => (&artifacts, &[]),
+    let (programs, libraries): (&[_], &[_]) = if is_for_modules {
+        (&[], &artifacts)
+    } else {
+        (&artifacts, &[])
     };
     let features = arguments.feature.clone();
     let features = features.filter(|_| !arguments.on_by_default);

@@ -23,9 +23,10 @@ pub(super) fn unified(project: &Project, plan: &Plan, is_colourful: bool) -> Str
         let diff = diff(change);
         let mut unified = diff.unified_diff();
         for line in unified.header(&old, &new).to_string().split_inclusive('\n') {
-            all += &match is_colourful {
-                true => coloured(line),
-                false => line.to_owned(),
+            all += &if is_colourful {
+                coloured(line)
+            } else {
+                line.to_owned()
             };
         }
     }

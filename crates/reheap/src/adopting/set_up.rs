@@ -86,9 +86,10 @@ pub(crate) fn run(path: Option<&Path>, arguments: &SetUpArguments) -> anyhow::Re
         Wanted::Crate { placement, .. } => placement.triples.as_slice(),
         Wanted::Reheap(_) => &[],
     };
-    let goals = match check.packages.is_empty() {
-        true => Vec::new(),
-        false => checking::goals(&project.root, named, &choosing::build_targets(&project)?)?,
+    let goals = if check.packages.is_empty() {
+        Vec::new()
+    } else {
+        checking::goals(&project.root, named, &choosing::build_targets(&project)?)?
     };
     let verified = edit(&plan, &check, &goals)?;
     ui::note(&format!("edited {}", diff::short(&project, &plan)));
@@ -189,9 +190,10 @@ fn edit(plan: &Plan, check: &Check, goals: &[Goal]) -> anyhow::Result<Vec<String
         files::restore(plan)?;
         lock.restore()?;
     }
-    match is_interrupted {
-        true => Err(interrupt::failure("interrupted; the project is as it was").into()),
-        false => result,
+    if is_interrupted {
+        Err(interrupt::failure("interrupted; the project is as it was").into())
+    } else {
+        result
     }
 }
 
@@ -302,9 +304,10 @@ impl Lock {
 
     fn restore(&self) -> anyhow::Result<()> {
         let now = Self::of(self.path.parent().unwrap_or(Path::new(".")))?;
-        match now.contents == self.contents {
-            true => Ok(()),
-            false => files::write_one(&self.path, self.contents.as_deref()),
+        if now.contents == self.contents {
+            Ok(())
+        } else {
+            files::write_one(&self.path, self.contents.as_deref())
         }
     }
 }

@@ -34,9 +34,10 @@ pub(crate) fn run(path: Option<&Path>, arguments: &SetUpArguments) -> anyhow::Re
         let place = format!("{}:{}", super::relative(&project, &left.path), left.line);
         ui::note(&format!("{place}: {}; this stays", left.why));
     }
-    Ok(match removal.left.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(exit::FAILED),
+    Ok(if removal.left.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(exit::FAILED)
     })
 }
 

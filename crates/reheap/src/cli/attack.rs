@@ -83,9 +83,10 @@ pub(crate) fn run(arguments: &AttackArguments) -> anyhow::Result<ExitCode> {
         targets,
         left_out,
         runs: arguments.runs,
-        unusable: match typed.is_empty() {
-            true => Unusable::LeftOut,
-            false => Unusable::Refused,
+        unusable: if typed.is_empty() {
+            Unusable::LeftOut
+        } else {
+            Unusable::Refused
         },
     };
     let results = running::run(&plan, &interrupted)?;

@@ -46,19 +46,19 @@ pub(crate) fn run(arguments: &CheckMemoryArguments) -> anyhow::Result<ExitCode> 
         command: &arguments.command,
     };
     let report = memory_check::check(&plan, &Workshop::new(Network::AsConfigured))?;
-    ui::data(&match arguments.json {
-        true => format!("{}\n", serde_json::to_string_pretty(&report)?),
-        false => report.text(),
+    ui::data(&if arguments.json {
+        format!("{}\n", serde_json::to_string_pretty(&report)?)
+    } else {
+        report.text()
     })?;
     if report.has_findings() {
         return Ok(ExitCode::from(exit::THRESHOLD_VIOLATED));
     }
     let not_checked: Vec<&str> = report.not_checked().collect();
-    match not_checked.is_empty() {
-        true => Ok(ExitCode::SUCCESS),
-        false => {
-            let names = not_checked.join(", ");
-            Err(Failure::failed(format!("not tried: {names}")).into())
-        }
+    if not_checked.is_empty() {
+        Ok(ExitCode::SUCCESS)
+    } else {
+        let names = not_checked.join(", ");
+        Err(Failure::failed(format!("not tried: {names}")).into())
     }
 }

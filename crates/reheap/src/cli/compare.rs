@@ -59,9 +59,10 @@ pub(crate) fn run(arguments: &CompareArguments) -> anyhow::Result<ExitCode> {
         let titles = |results: &Results| -> BTreeSet<String> {
             results.benchmarks.iter().map(title).collect()
         };
-        let text = match titles(&old).is_disjoint(&titles(&new)) {
-            true => "the two files have no benchmark in common",
-            false => "there is nothing to compare: the old file has no run that counts",
+        let text = if titles(&old).is_disjoint(&titles(&new)) {
+            "the two files have no benchmark in common"
+        } else {
+            "there is nothing to compare: the old file has no run that counts"
         };
         return Err(Failure::failed(text).into());
     }

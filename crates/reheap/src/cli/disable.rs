@@ -60,9 +60,10 @@ pub(crate) fn run(arguments: &DisableArguments) -> anyhow::Result<ExitCode> {
         .with_context(|| format!("cannot disable {name}"))?;
     warn(cleaned);
     notes.iter().for_each(|note| ui::note(note));
-    let of_shells = match is_in_shells {
-        true => "; shells of users who are logged in may still pass on LD_PRELOAD",
-        false => "",
+    let of_shells = if is_in_shells {
+        "; shells of users who are logged in may still pass on LD_PRELOAD"
+    } else {
+        ""
     };
     ui::note(&format!(
         "disabled {name}; running programs keep it until they end{of_shells}"

@@ -141,9 +141,12 @@ struct CanaryResults {
 /// Ctrl-C is an error like others here: reheap undoes what it did.
 fn make(change: &Change, disk: &Disk, canaries: &CanaryRuns) -> anyhow::Result<CanaryResults> {
     let interrupted = interrupt::on_signals()?;
-    let go_on = || match interrupted.load(Ordering::Relaxed) {
-        true => Err(interrupt::failure("interrupted")),
-        false => Ok(()),
+    let go_on = || {
+        if interrupted.load(Ordering::Relaxed) {
+            Err(interrupt::failure("interrupted"))
+        } else {
+            Ok(())
+        }
     };
     let mut seen = CanaryResults::default();
     let missing = disk.missing_directories(LIBRARIES);

@@ -120,9 +120,10 @@ pub(crate) fn run_for_cargo(arguments: &CargoImageArguments) -> anyhow::Result<E
 
 fn pack(files: &[PathBuf], options: &Options, origin: &Origin) -> anyhow::Result<ExitCode> {
     // The libraries may be in the base.
-    let dynamic = match options.with_libraries || options.base.is_some() {
-        true => Dynamic::PackWithLibraries,
-        false => Dynamic::Refuse,
+    let dynamic = if options.with_libraries || options.base.is_some() {
+        Dynamic::PackWithLibraries
+    } else {
+        Dynamic::Refuse
     };
     let programs = programs::read(files, dynamic)?;
     reheap_packing::pack(&programs, options, origin)?;

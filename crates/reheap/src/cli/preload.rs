@@ -104,9 +104,10 @@ pub(crate) fn run(arguments: &PreloadArguments) -> anyhow::Result<ExitCode> {
         path: &path,
         bytes: &bytes,
     };
-    ui::data(&match arguments.json {
-        true => format!("{:#}\n", written.as_json()),
-        false => written.as_text(),
+    ui::data(&if arguments.json {
+        format!("{:#}\n", written.as_json())
+    } else {
+        written.as_text()
     })?;
     if written.variable().is_none() {
         ui::note(

@@ -211,9 +211,12 @@ pub(crate) fn run(arguments: &ProfileArguments) -> anyhow::Result<ExitCode> {
     }
     let report = |_, error| Some(ui::report(error));
     let failed = failures.iter().fold(None, report);
-    Ok(failed.unwrap_or_else(|| match violations.is_empty() {
-        true => exit_code(&profile),
-        false => ExitCode::from(exit::THRESHOLD_VIOLATED),
+    Ok(failed.unwrap_or_else(|| {
+        if violations.is_empty() {
+            exit_code(&profile)
+        } else {
+            ExitCode::from(exit::THRESHOLD_VIOLATED)
+        }
     }))
 }
 
@@ -242,12 +245,11 @@ pub(super) fn seconds(text: &str) -> Result<f64, String> {
 
 fn diff(arguments: &DiffArguments) -> anyhow::Result<ExitCode> {
     let (old, new) = (read(&arguments.old)?, read(&arguments.new)?);
-    ui::data(&match arguments.json {
-        true => report::diff_json(&old, &new),
-        false => {
-            let style = output::style(std::io::stdout(), arguments.verbose);
-            report::diff_text(&old, &new, style)
-        }
+    ui::data(&if arguments.json {
+        report::diff_json(&old, &new)
+    } else {
+        let style = output::style(std::io::stdout(), arguments.verbose);
+        report::diff_text(&old, &new, style)
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -235,9 +235,10 @@ fn recommend(
         let last = overview.into_last();
         ui::data(&format!("\n{tried}\n{}", write::table(&last, outputs)))?;
     }
-    Ok(match is_uncertain {
-        true => ExitCode::from(exit::COMMAND_FAILED),
-        false => ExitCode::SUCCESS,
+    Ok(if is_uncertain {
+        ExitCode::from(exit::COMMAND_FAILED)
+    } else {
+        ExitCode::SUCCESS
     })
 }
 

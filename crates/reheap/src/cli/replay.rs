@@ -48,9 +48,10 @@ pub(crate) fn run(arguments: &ReplayArguments) -> anyhow::Result<ExitCode> {
     }
     let prepared = replaying::prepare(&arguments.trace, &arguments.performing.options())?;
     let workshop = Workshop::new(Network::AsConfigured);
-    let replayer = match arguments.r#static {
-        true => Replayer::of_static(replaying::linked(&choice, &workshop)?.0),
-        false => replaying::preloaded(&choice, &workshop)?,
+    let replayer = if arguments.r#static {
+        Replayer::of_static(replaying::linked(&choice, &workshop)?.0)
+    } else {
+        replaying::preloaded(&choice, &workshop)?
     };
     // Not before: until the replayer runs, Ctrl-C may end reheap at once.
     let interrupted = interrupt::on_signals()?;
@@ -62,9 +63,10 @@ pub(crate) fn run(arguments: &ReplayArguments) -> anyhow::Result<ExitCode> {
         plan: &prepared.plan,
         outcome: &outcome,
     };
-    ui::data(&match arguments.json {
-        true => format!("{:#}\n", replay.as_json()),
-        false => replay.as_text(),
+    ui::data(&if arguments.json {
+        format!("{:#}\n", replay.as_json())
+    } else {
+        replay.as_text()
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -192,9 +194,10 @@ impl Replay<'_> {
             1 => "1 thread".to_owned(),
             threads => format!("{threads} threads"),
         };
-        let linked = match self.arguments.r#static {
-            true => ", static",
-            false => "",
+        let linked = if self.arguments.r#static {
+            ", static"
+        } else {
+            ""
         };
         format!(
             "{}{linked}: {} calls{of} on {threads}, recorded in {}",

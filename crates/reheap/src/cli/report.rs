@@ -66,13 +66,12 @@ struct Input {
 
 impl Input {
     fn read(path: &Path) -> anyhow::Result<Self> {
-        let (shown, bytes) = match path.as_os_str() == "-" {
-            true => {
-                let mut bytes = Vec::new();
-                let read = std::io::stdin().read_to_end(&mut bytes).map(|_| bytes);
-                ("standard input".to_owned(), read)
-            }
-            false => (format!("`{}`", path.display()), fs::read(path)),
+        let (shown, bytes) = if path.as_os_str() == "-" {
+            let mut bytes = Vec::new();
+            let read = std::io::stdin().read_to_end(&mut bytes).map(|_| bytes);
+            ("standard input".to_owned(), read)
+        } else {
+            (format!("`{}`", path.display()), fs::read(path))
         };
         let bytes = bytes.with_context(|| format!("cannot read {shown}"))?;
         let text = String::from_utf8_lossy(&bytes).into_owned();

@@ -117,9 +117,10 @@ fn check(
     if !choice.is_stock() {
         verdict.remark(program.takes_no_malloc());
     }
-    ui::data(&match arguments.json {
-        true => format!("{:#}\n", explanation_as_json(program, choice, &verdict)),
-        false => explanation(program, choice, &verdict),
+    ui::data(&if arguments.json {
+        format!("{:#}\n", explanation_as_json(program, choice, &verdict))
+    } else {
+        explanation(program, choice, &verdict)
     })?;
     Ok(ExitCode::from(match verdict {
         Verdict::Works(_) | Verdict::Risky { .. } => 0,
@@ -201,9 +202,10 @@ fn why_nobody_may_get_it(
             _ => format!("{error:#}"),
         },
     };
-    let unless = match is_path {
-        true => "unless the command creates it",
-        false => "unless the command finds such a program elsewhere",
+    let unless = if is_path {
+        "unless the command creates it"
+    } else {
+        "unless the command finds such a program elsewhere"
     };
     format!("{reason}, so no program will have {name} {unless}")
 }
@@ -220,9 +222,10 @@ fn can_be_the_only_one(named: &Program, command: &Program) -> Result<(), Failure
         );
         let failure = Failure::usage(text);
         // Another one's name says that it only reads the script, and the program that is meant comes later.
-        return Err(match file.file_name() == script.file_name() {
-            true => failure.hint(format!("--only {shown}")),
-            false => failure,
+        return Err(if file.file_name() == script.file_name() {
+            failure.hint(format!("--only {shown}"))
+        } else {
+            failure
         });
     }
     if let (Some(of_named), Some(of_command)) = (named.target(), command.target())
@@ -266,9 +269,10 @@ fn prove(
 fn seconds(text: &str) -> Result<Duration, String> {
     let number = text.parse().map_err(|_| "it is not a number".to_owned())?;
     let time = Duration::try_from_secs_f64(number).map_err(|error| error.to_string())?;
-    match time.is_zero() {
-        true => Err("it must be more than 0".to_owned()),
-        false => Ok(time),
+    if time.is_zero() {
+        Err("it must be more than 0".to_owned())
+    } else {
+        Ok(time)
     }
 }
 
@@ -350,13 +354,16 @@ impl Verdict {
             return Self::Refused { reason, way_out };
         }
         match obstacle {
-            Some(obstacle) if !(obstacle.is_only_risky() && force) => match obstacle.is_unknown() {
-                true => Self::Unknown {
-                    reason: obstacle.to_string(),
-                    way_out: obstacle.way_out().map(str::to_owned),
-                },
-                false => Self::refused(&obstacle),
-            },
+            Some(obstacle) if !(obstacle.is_only_risky() && force) => {
+                if obstacle.is_unknown() {
+                    Self::Unknown {
+                        reason: obstacle.to_string(),
+                        way_out: obstacle.way_out().map(str::to_owned),
+                    }
+                } else {
+                    Self::refused(&obstacle)
+                }
+            }
             None if reason.is_none() => Self::Works(program.remarks().to_vec()),
             obstacle => Self::Risky {
                 remarks: match obstacle {

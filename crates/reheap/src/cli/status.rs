@@ -72,13 +72,15 @@ struct FileReport {
 pub(crate) fn run(arguments: &StatusArguments) -> anyhow::Result<ExitCode> {
     let root = Root::of(arguments.root.as_deref(), "reheap status")?;
     let report = look(&root)?;
-    ui::data(&match arguments.json {
-        true => format!("{}\n", serde_json::to_string_pretty(&report)?),
-        false => text(&report),
+    ui::data(&if arguments.json {
+        format!("{}\n", serde_json::to_string_pretty(&report)?)
+    } else {
+        text(&report)
     })?;
-    Ok(match report.problems.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(exit::FAILED),
+    Ok(if report.problems.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(exit::FAILED)
     })
 }
 

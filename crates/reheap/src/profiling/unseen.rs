@@ -43,14 +43,13 @@ fn reason(program: &Path, was_without_variable: bool) -> String {
     if let Some(privilege) = privilege(program) {
         return format!("it is {privilege}, so it ignores LD_PRELOAD");
     }
-    match was_without_variable {
-        true => "it was started without LD_PRELOAD, or its dynamic linker ignores that",
-        false => {
-            "it could not open what it shares with reheap (it ran as another user, in another root directory, \
-             with a limit of address space, or could open no more files), or ignored LD_PRELOAD"
-        }
-    }
-    .to_owned()
+    let reason = if was_without_variable {
+        "it was started without LD_PRELOAD, or its dynamic linker ignores that"
+    } else {
+        "it could not open what it shares with reheap (it ran as another user, in another root directory, \
+         with a limit of address space, or could open no more files), or ignored LD_PRELOAD"
+    };
+    reason.to_owned()
 }
 
 /// That a program is not for the processor of the hooks, if so.

@@ -88,9 +88,10 @@ fn catalogue() -> Vec<Row> {
     let row = |row: &serde_json::Value| {
         let kib = |libc: &str| row["address_space_bytes"][libc].as_u64().unwrap() / 1024;
         let name = row["name"].as_str().unwrap().to_owned();
-        let flags: &[&str] = match row["address_space_counts_as_data"].as_bool().unwrap() {
-            true => &["-v", "-d"],
-            false => &["-v"],
+        let flags: &[&str] = if row["address_space_counts_as_data"].as_bool().unwrap() {
+            &["-v", "-d"]
+        } else {
+            &["-v"]
         };
         (name, kib("glibc"), kib("musl"), flags)
     };

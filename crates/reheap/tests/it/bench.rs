@@ -191,9 +191,10 @@ fn a_log_says_what_runs_while_it_runs() {
         .stdin(Stdio::null());
     let running = Running::start(&mut command);
     try_until("waiting for a line", running.pid(), || {
-        match running.has_said("reheap: warm-up, a runs for ") {
-            true => Ok(()),
-            false => Err("it said nothing"),
+        if running.has_said("reheap: warm-up, a runs for ") {
+            Ok(())
+        } else {
+            Err("it said nothing")
         }
     });
     fs::write(commands.path("fifo"), "go on\n").unwrap();

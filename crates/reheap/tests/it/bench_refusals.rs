@@ -241,13 +241,12 @@ fn a_program_that_takes_no_preload_is_refused_and_never_shown_as_equal() {
     let setuid = commands.path("setuid");
     fs::copy("/bin/true", &setuid).unwrap();
     fs::set_permissions(&setuid, fs::Permissions::from_mode(0o4755)).unwrap();
-    let setuid = match is_root() && std::os::unix::fs::chown(&setuid, Some(65_534), None).is_ok() {
-        true => {
-            // Giving a file away takes the bit away.
-            fs::set_permissions(&setuid, fs::Permissions::from_mode(0o4755)).unwrap();
-            setuid
-        }
-        false => "/bin/su".into(),
+    let setuid = if is_root() && std::os::unix::fs::chown(&setuid, Some(65_534), None).is_ok() {
+        // Giving a file away takes the bit away.
+        fs::set_permissions(&setuid, fs::Permissions::from_mode(0o4755)).unwrap();
+        setuid
+    } else {
+        "/bin/su".into()
     };
     run(bench("--variant glibc,mimalloc --").arg(setuid))
         .ended_with(1)
@@ -289,14 +288,15 @@ fn for_nobody(commands: &Commands) -> Vec<String> {
     let program = commands.path("reheap");
     fs::copy(env!("CARGO_BIN_EXE_reheap"), &program).unwrap();
     fs::set_permissions(program.parent().unwrap(), fs::Permissions::from_mode(0o755)).unwrap();
-    let before: &[&str] = match is_root() {
-        true => &[
+    let before: &[&str] = if is_root() {
+        &[
             "setpriv",
             "--reuid=65534",
             "--regid=65534",
             "--clear-groups",
-        ],
-        false => &[],
+        ]
+    } else {
+        &[]
     };
     let words = before.iter().map(|word| (*word).to_owned());
     words.chain([program.display().to_string()]).collect()

@@ -497,19 +497,18 @@ fn who_is_not_root_enables_in_an_image_of_their_own() {
     let cache = cache_for_all(directory.path());
     let program = directory.path().join("reheap");
     fs::copy(env!("CARGO_BIN_EXE_reheap"), &program).unwrap();
-    let mut command = match rustix::process::geteuid().is_root() {
-        true => {
-            run(Command::new("chown")
-                .args(["-R", "65534"])
-                .arg(image.directory.path()))
-            .succeeded();
-            let mut command = Command::new("setpriv");
-            command
-                .args(["--reuid", "65534", "--clear-groups"])
-                .arg(&program);
-            command
-        }
-        false => Command::new(&program),
+    let mut command = if rustix::process::geteuid().is_root() {
+        run(Command::new("chown")
+            .args(["-R", "65534"])
+            .arg(image.directory.path()))
+        .succeeded();
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--reuid", "65534", "--clear-groups"])
+            .arg(&program);
+        command
+    } else {
+        Command::new(&program)
     };
     command
         .args(["enable", "mimalloc", "--verbose", "--root"])

@@ -469,9 +469,10 @@ fn ctrl_c_while_layers_are_made_leaves_nothing() {
     try_until("opening the file that is packed", pid, || {
         let files = fs::read_dir(format!("/proc/{pid}/fd")).map_err(|error| error.to_string())?;
         let mut targets = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
-        match targets.any(|target| target.ends_with("sparse")) {
-            true => Ok(()),
-            false => Err("not yet".to_owned()),
+        if targets.any(|target| target.ends_with("sparse")) {
+            Ok(())
+        } else {
+            Err("not yet".to_owned())
         }
     });
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();

@@ -172,25 +172,27 @@ fn a_registry_that_does_not_behave_gets_a_clear_error_and_leaves_nothing() {
     .said(&["an answer has more than 4 MiB"]);
     let bad = Bad::new();
     pulled(Box::new(move |request: &Request| {
-        match request.path.contains("/blobs/") {
-            false => bad.answer(request),
-            true => Answer {
+        if !request.path.contains("/blobs/") {
+            bad.answer(request)
+        } else {
+            Answer {
                 body: blanks(),
                 ..Answer::error("500 Internal Server Error")
-            },
+            }
         }
     }))
     .said(&["an answer has more than 4 MiB"]);
     pulled(Box::new(move |request: &Request| {
-        match request.path.starts_with("/token") {
-            true => Answer::ok(blanks()),
-            false => Answer {
+        if request.path.starts_with("/token") {
+            Answer::ok(blanks())
+        } else {
+            Answer {
                 headers: format!(
                     "WWW-Authenticate: Bearer realm=\"http://{}/token\"\r\n",
                     request.host
                 ),
                 ..Answer::error("401 Unauthorized")
-            },
+            }
         }
     }))
     .said(&["an answer has more than 4 MiB"]);
@@ -228,9 +230,10 @@ fn impatient(header: impl Fn(Duration) -> String + Send + 'static, wait: Duratio
         free.get_or_insert_with(|| Instant::now() + wait);
         Answer {
             headers: format!("Retry-After: {}\r\n", header(wait)),
-            ..Answer::error(match is_early {
-                true => "400 Bad Request",
-                false => "429 Too Many Requests",
+            ..Answer::error(if is_early {
+                "400 Bad Request"
+            } else {
+                "429 Too Many Requests"
             })
         }
     };
@@ -304,19 +307,21 @@ fn with_tokens() -> String {
             issued += 1;
             return Answer::ok(format!("{{\"access_token\":\"token-{issued}\"}}"));
         }
-        let is_good = match request.path.contains("/blobs/") {
-            true => request.authorization == "Bearer token-2",
-            false => request.authorization.starts_with("Bearer token-"),
+        let is_good = if request.path.contains("/blobs/") {
+            request.authorization == "Bearer token-2"
+        } else {
+            request.authorization.starts_with("Bearer token-")
         };
-        match is_good {
-            true => bad.answer(request),
-            false => Answer {
+        if is_good {
+            bad.answer(request)
+        } else {
+            Answer {
                 headers: format!(
                     "WWW-Authenticate: Bearer realm=\"http://{}/token\",service=\"test\"\r\n",
                     request.host
                 ),
                 ..Answer::error("401 Unauthorized")
-            },
+            }
         }
     };
     serve(answer).0

@@ -391,25 +391,25 @@ fn a_process_that_may_not_be_looked_at_is_told_with_the_real_reason() {
         sleep.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
         sleep.args(["sh", "-c", "echo ready; exec sleep 600"]);
     }
-    let (child, reason) = match is_root {
-        true => (
+    let (child, reason) = if is_root {
+        (
             Some(Waiting::start(&mut sleep)),
             "permission denied: you are root without CAP_SYS_PTRACE",
-        ),
-        false => (
+        )
+    } else {
+        (
             None,
             "permission denied: it belongs to user 0, and you are user ",
-        ),
+        )
     };
     let pid = child.as_ref().map_or(1, |child| child.0.id()).to_string();
-    let mut reheap = match is_root {
-        true => {
-            let mut command = Command::new("setpriv");
-            command.args(["--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace"]);
-            command.arg(env!("CARGO_BIN_EXE_reheap"));
-            command
-        }
-        false => reheap(""),
+    let mut reheap = if is_root {
+        let mut command = Command::new("setpriv");
+        command.args(["--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace"]);
+        command.arg(env!("CARGO_BIN_EXE_reheap"));
+        command
+    } else {
+        reheap("")
     };
     run(reheap.args(["inspect", &pid]))
         .ended_with(1)

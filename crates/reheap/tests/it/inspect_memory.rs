@@ -104,9 +104,10 @@ fn an_object_with_millions_of_symbols_is_read_symbol_by_symbol() {
     let mut symbols = vec![0_u8; 24];
     for index in 0..SYMBOLS {
         let is_last = index + 1 == SYMBOLS;
-        let name = match is_last {
-            true => "mi_malloc".to_owned(),
-            false => format!("a_function_of_a_large_program_{index}"),
+        let name = if is_last {
+            "mi_malloc".to_owned()
+        } else {
+            format!("a_function_of_a_large_program_{index}")
         };
         symbols.extend((names.len() as u32).to_le_bytes());
         symbols.extend([0x12, 0, 1, 0]); // a global function in the first section

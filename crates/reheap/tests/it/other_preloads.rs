@@ -98,12 +98,11 @@ fn says(outcome: &Outcome, name: &str) {
 /// A file of a Debian package, in the directory for libraries of this architecture where the name has no directory.
 #[track_caller]
 fn installed(package: &str, path: &str) -> PathBuf {
-    let path = match path.starts_with('/') {
-        true => PathBuf::from(path),
-        false => {
-            let directory = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
-            Path::new(&directory).join(path)
-        }
+    let path = if path.starts_with('/') {
+        PathBuf::from(path)
+    } else {
+        let directory = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
+        Path::new(&directory).join(path)
     };
     assert!(
         path.exists(),

@@ -83,9 +83,10 @@ fn share(time: &Value, part: &Value) -> Option<f64> {
 
 /// What puts an ordinary user in front of a command.
 fn as_ordinary_user() -> &'static [&'static str] {
-    match rustix::process::geteuid().is_root() {
-        true => &["setpriv", "--reuid", "65534", "--clear-groups"],
-        false => &[],
+    if rustix::process::geteuid().is_root() {
+        &["setpriv", "--reuid", "65534", "--clear-groups"]
+    } else {
+        &[]
     }
 }
 
@@ -97,9 +98,10 @@ fn assert_sampled(time: &Value, kernel: bool) {
         paranoid <= 2 || kernel,
         "these tests need: sudo sysctl kernel.perf_event_paranoid=2"
     );
-    let expected = match kernel || paranoid <= 1 {
-        true => "samples",
-        false => "user_samples",
+    let expected = if kernel || paranoid <= 1 {
+        "samples"
+    } else {
+        "user_samples"
     };
     assert_eq!(time["measured"], expected, "{time:#}");
 }

@@ -154,9 +154,10 @@ fn a_program_that_writes_over_what_the_hooks_share_goes_on_and_its_trace_says_so
 fn where_the_system_gives_no_thread_that_is_said_and_what_to_do() {
     run(&mut reheap("profile -- true")).succeeded(); // makes the hooks
     // The limit is not for root. It stays what it is when the user changes.
-    let another_user = match rustix::process::geteuid().is_root() {
-        true => "exec setpriv --reuid 65534 --clear-groups",
-        false => "exec",
+    let another_user = if rustix::process::geteuid().is_root() {
+        "exec setpriv --reuid 65534 --clear-groups"
+    } else {
+        "exec"
     };
     let reheap = path_of_reheap();
     let under = |processes: u32, flags: &str| {

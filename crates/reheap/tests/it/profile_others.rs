@@ -256,16 +256,15 @@ fn a_running_32_bit_process_is_refused_and_goes_on() {
 fn a_process_of_another_user_is_refused_before_anything_else_is_asked() {
     let workers = Workers::new();
     let is_root = rustix::process::geteuid().is_root();
-    let (pid, user) = match is_root {
-        true => {
-            let mode = std::fs::Permissions::from_mode(0o755);
-            std::fs::set_permissions(workers.directory.path(), mode).unwrap();
-            let mut daemon = Command::new("setpriv");
-            daemon.args(["--reuid=65534", "--clear-groups"]);
-            daemon.arg(workers.program("narrow")).arg("daemon");
-            (run(&mut daemon).succeeded().stdout, 65534)
-        }
-        false => ("1".to_owned(), 0),
+    let (pid, user) = if is_root {
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(workers.directory.path(), mode).unwrap();
+        let mut daemon = Command::new("setpriv");
+        daemon.args(["--reuid=65534", "--clear-groups"]);
+        daemon.arg(workers.program("narrow")).arg("daemon");
+        (run(&mut daemon).succeeded().stdout, 65534)
+    } else {
+        ("1".to_owned(), 0)
     };
     let pid = pid.trim();
     let refused = run(&mut reheap(&format!("profile --seconds 1 --pid {pid}"))).ended_with(1);

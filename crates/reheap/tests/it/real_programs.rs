@@ -221,9 +221,10 @@ fn nginx_works_and_its_workers_have_the_library() {
         let directory = open_directory();
         let path = |name: &str| directory.path().join(name).display().to_string();
         fs::write(path("hello"), "hello\n").unwrap();
-        let user = match rustix::process::geteuid().is_root() {
-            true => "user root;",
-            false => "",
+        let user = if rustix::process::geteuid().is_root() {
+            "user root;"
+        } else {
+            ""
         };
         let configuration = format!(
             "daemon off; {user} worker_processes 2; pid {}; error_log {};
@@ -270,14 +271,15 @@ fn postgres_programs() -> PathBuf {
 
 /// PostgreSQL does not run as root.
 fn as_somebody_else() -> Vec<&'static str> {
-    match rustix::process::geteuid().is_root() {
-        true => vec![
+    if rustix::process::geteuid().is_root() {
+        vec![
             "setpriv",
             "--reuid=65534",
             "--regid=65534",
             "--clear-groups",
-        ],
-        false => vec!["env"],
+        ]
+    } else {
+        vec!["env"]
     }
 }
 

@@ -26,9 +26,10 @@ pub(super) fn lost(baseline: &str, taken: &str) -> Option<String> {
     }
     let count = count_of(attacks.len(), "attack");
     let plain = taken.split('[').next().unwrap_or(taken); // a shell would read brackets
-    let without = match measured_attacks::is_of_untuned(taken) {
-        true => "attacked without its options: ",
-        false => "",
+    let without = if measured_attacks::is_of_untuned(taken) {
+        "attacked without its options: "
+    } else {
+        ""
     };
     Some(format!(
         "{count} that {baseline} stops and {plain} does not; {} ({without}reheap attack --variant {baseline},{plain})",
@@ -82,9 +83,10 @@ fn price(findings: &Findings<'_>, variant: usize) -> String {
     }
     let costs = Cost::of(findings, variant);
     let costs: Vec<String> = costs.iter().map(ToString::to_string).collect();
-    match costs.is_empty() {
-        true => "cannot be compared with what you have".to_owned(),
-        false => costs.join(", "),
+    if costs.is_empty() {
+        "cannot be compared with what you have".to_owned()
+    } else {
+        costs.join(", ")
     }
 }
 

@@ -135,9 +135,10 @@ impl Image {
 
 /// Runs a script in mount namespaces of its own, as root or as what seems to be root; `$REHEAP` is the program.
 pub(crate) fn in_namespace(script: &str, arguments: &[&Path]) -> Outcome {
-    let flags = match rustix::process::geteuid().is_root() {
-        true => "-m",
-        false => "-rm",
+    let flags = if rustix::process::geteuid().is_root() {
+        "-m"
+    } else {
+        "-rm"
     };
     let mut command = Command::new("unshare");
     command

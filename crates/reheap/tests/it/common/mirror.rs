@@ -155,9 +155,10 @@ fn answer(mut connection: TcpStream, answers: &BTreeMap<String, Vec<u8>>) {
         .nth(1)
         .unwrap_or_default()
         .trim_start_matches('/');
-    let name = match path.starts_with("files/") {
-        true => path,
-        false => path.rsplit('/').next().unwrap(),
+    let name = if path.starts_with("files/") {
+        path
+    } else {
+        path.rsplit('/').next().unwrap()
     };
     let (status, body) = match answers.get(name) {
         Some(body) => ("200 OK", body.as_slice()),
