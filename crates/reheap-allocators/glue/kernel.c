@@ -6,7 +6,7 @@
 // or waits for itself. What they do to the program's files and sockets is not meant for the allocator's anyway.
 //
 // The linker prefers these definitions to the libc's, and nothing outside the library sees them. A test lists what a
-// preload may still take from the libc (`tests/preload.rs`): to add a function here, write what its manual page says.
+// preload may still take from the libc (`tests/it/preload.rs`): to add a function here, write what its manual page says.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
