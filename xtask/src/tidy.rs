@@ -17,19 +17,6 @@ const LINES_MAX: usize = 800;
 /// Directories of one machine, which mean nothing on another. In two parts, so that this file does not contain them.
 const MACHINE_PATHS: [&str; 2] = [concat!("/wo", "rk/"), concat!("/ro", "ot/")];
 
-/// Crates whose language is not checked yet.
-const UNCHECKED_CRATES: [&str; 9] = [
-    "reheap",
-    "reheap-command",
-    "reheap-hardening",
-    "reheap-preload",
-    "reheap-proc",
-    "reheap-static",
-    "reheap-subject",
-    "reheap-variants",
-    "reheap-workshop",
-];
-
 /// Something to fix, and how.
 #[derive(Debug, PartialEq, Eq)]
 struct Finding {
@@ -129,32 +116,33 @@ fn check_length(path: &Path, text: &str) -> Option<Finding> {
     })
 }
 
-/// Closures name their argument, and a choice by a condition is an `if`. (Clippy's `match_bool` sees only the latter, and
-/// not with guards.)
+/// Closures name their argument, and a choice by a condition is an `if`: clippy's `match_bool` does not see those with
+/// guards.
 fn check_language(path: &Path, text: &str) -> Vec<Finding> {
-    let mut parts = path.iter().filter_map(|part| part.to_str());
-    let is_in_crate = parts.next() == Some("crates");
-    let is_unchecked = parts
-        .next()
-        .is_some_and(|name| UNCHECKED_CRATES.contains(&name));
-    let is_source =
-        parts.any(|part| part == "src") && path.extension().is_some_and(|end| end == "rs");
-    if !is_source || is_in_crate && is_unchecked {
+    const UNNAMED: [&str; 6] = [
+        concat!("|", "it|"),
+        concat!("|&", "it|"),
+        concat!("|", "it:"),
+        concat!("(", "it, "),
+        concat!(", ", "it)|"),
+        concat!("for ", "it in "),
+    ];
+    if path.extension().is_none_or(|suffix| suffix != "rs") {
         return Vec::new();
     }
     let found = |(number, line): (usize, &str)| {
         let line = line.trim_start();
-        let what = if line.starts_with("true =>") || line.starts_with("false =>") {
+        if line.starts_with("//") {
+            return None;
+        }
+        let is_condition = ["true", "false"].iter().any(|value| {
+            line.strip_prefix(value)
+                .is_some_and(|rest| rest.starts_with(" =>") || rest.starts_with(" if "))
+        });
+        let what = if is_condition {
             "matches a condition: use `if`"
-        } else if [
-            concat!("|", "it|"),
-            concat!("|&", "it|"),
-            concat!("|", "it:"),
-        ]
-        .iter()
-        .any(|closure| line.contains(closure))
-        {
-            "names a closure's argument `it`: say what it is"
+        } else if UNNAMED.iter().any(|unnamed| line.contains(unnamed)) {
+            "names something `it`: say what it is"
         } else {
             return None;
         };
@@ -324,6 +312,24 @@ mod tests {
             finding.to_string(),
             "long.rs: 801 lines, more than 800: split it by subject"
         );
+    }
+
+    #[test]
+    fn conditions_that_are_matched_and_names_that_say_nothing_are_found() {
+        let text = concat!(
+            "// for ",
+            "it in a comment\n",
+            "match found {\n    ",
+            "true if is_new => {}\n",
+            "all.any(|",
+            "it| it.is_new());\n",
+            "all.any(|(key, ",
+            "it)| it.is_new());\n",
+        );
+        let found = check_language(Path::new("a.rs"), text);
+        let lines: Vec<_> = found.iter().filter_map(|finding| finding.line).collect();
+        assert_eq!(lines, [3, 4, 5]);
+        assert!(check_language(Path::new("a.md"), text).is_empty());
     }
 
     #[test]

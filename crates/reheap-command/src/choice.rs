@@ -77,7 +77,7 @@ pub enum WhoseMemoryFunctions {
 pub enum AllocatorName {
     /// Any of the catalogue.
     Any,
-    /// Not the libc's own.
+    /// Any but the libc's own.
     Another,
 }
 
@@ -127,7 +127,7 @@ pub struct Wishes {
     pub place: Place,
     /// The allocator's name.
     pub allocator: Option<String>,
-    /// As `key=value`.
+    /// Options of the allocator, each as `key=value`.
     pub tuning: Option<Vec<String>>,
     /// `None` if nothing is said of them.
     pub memory_functions: Option<WhoseMemoryFunctions>,
@@ -153,16 +153,16 @@ pub struct Choice {
     pub allocator: &'static Allocator,
     /// Its options.
     pub tuning: Tuning,
-    /// Those of a static executable; a dynamic program has its libc's.
+    /// The memory functions of a static executable; a dynamic program has its libc's.
     pub memory_functions: MemoryFunctions,
 }
 
 /// Whether hardened allocators are among those to try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hardened {
-    /// Only they are.
+    /// Only hardened allocators.
     Only,
-    /// They cost more than others, so nobody wants them who does not ask for security.
+    /// All but hardened ones: they cost more, so nobody wants them who does not ask for security.
     LeftOut,
 }
 

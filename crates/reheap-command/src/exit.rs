@@ -3,7 +3,7 @@
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitCode, ExitStatus};
 
-/// Something did not work.
+/// reheap could not do what the user asked for.
 pub const FAILED: u8 = 1;
 /// Wrong usage: the user cannot have meant this.
 pub const WRONG_USAGE: u8 = 2;

@@ -79,13 +79,13 @@ fn dress(new: &File, path: &Path, present: &Metadata) -> io::Result<()> {
 
 /// A file that the user named and that grows over some time. Until it is finished it has another name beside its own, so
 /// what was there stays. If reheap is killed before, what was written so far is under the other name.
-pub struct Growing {
+pub struct GrowingFile {
     file: File,
-    /// The other name and its own; `None` for what [`write()`] does not replace either.
+    /// The file's temporary name and its final one; `None` for what [`write()`] does not replace either.
     names: Option<(tempfile::TempPath, PathBuf)>,
 }
 
-impl Growing {
+impl GrowingFile {
     /// # Errors
     /// When it cannot be written there.
     pub fn begin(path: &Path) -> io::Result<Self> {
@@ -149,7 +149,11 @@ pub fn is_of_the_system(path: &Path) -> bool {
     let directory = path
         .parent()
         .and_then(|parent| fs::canonicalize(parent).ok());
-    let is_in = |system: &str| directory.as_ref().is_some_and(|it| it.starts_with(system));
+    let is_in = |system: &str| {
+        directory
+            .as_ref()
+            .is_some_and(|directory| directory.starts_with(system))
+    };
     (path.exists() && !path.is_file()) || is_in("/proc") || (is_in("/dev") && path.is_symlink())
 }
 

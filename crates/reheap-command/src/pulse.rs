@@ -42,9 +42,9 @@ pub struct Pulse {
 }
 
 struct Shared {
-    /// None if there is no terminal, so that it has to be lines.
+    /// The bar on a terminal. Without one, there are lines.
     bar: Option<ProgressBar>,
-    /// None when it has ended.
+    /// What is going on; `None` when it has ended.
     under_way: Mutex<Option<Words>>,
     ended: Condvar,
 }
@@ -68,7 +68,7 @@ impl Pulse {
         pulse
     }
 
-    /// From now on says other words.
+    /// Says other words from now on.
     pub fn now(&self, words: impl Fn() -> String + Send + 'static) {
         let mut under_way = self.shared.under_way();
         if let Some(bar) = &self.shared.bar {
@@ -97,7 +97,7 @@ impl Shared {
 
     fn beat(&self) {
         let mut under_way = self.under_way();
-        let mut said = Said::default();
+        let mut said = LastWords::default();
         while let Some(words) = &*under_way {
             let pause = match &self.bar {
                 Some(bar) => {
@@ -122,9 +122,9 @@ impl Shared {
 
 /// What a log said last.
 #[derive(Default)]
-struct Said(String);
+struct LastWords(String);
 
-impl Said {
+impl LastWords {
     /// The words, unless they say the same: minutes go by that the words do not count.
     fn news(&mut self, words: String) -> Option<&str> {
         let is_new = words != self.0;
@@ -142,13 +142,13 @@ pub fn while_showing<T>(what: &str, work: impl FnOnce() -> T) -> T {
     while_spinning(what, work)
 }
 
-/// The same for what is mostly done before a person waits for a sign: elsewhere than on a terminal, no line comes at
-/// once.
+/// Shows what is going on while work is done that is mostly over before a person waits for a sign: elsewhere than on a
+/// terminal, no line comes at once.
 pub fn while_spinning<T>(what: &str, work: impl FnOnce() -> T) -> T {
     while_telling(what, |_| work())
 }
 
-/// The same for work that says in between what it is at.
+/// Shows what is going on while work is done that says in between what it is at.
 pub fn while_telling<T>(what: &str, work: impl FnOnce(&Pulse) -> T) -> T {
     let spinner = spinner();
     if !spinner.is_hidden() {
@@ -190,7 +190,7 @@ mod tests {
             let since = began.checked_sub(Duration::from_secs(seconds));
             so_far("building", since.expect("the machine runs for longer"))()
         };
-        let mut said = Said::default();
+        let mut said = LastWords::default();
         let lines: Vec<String> = [10, 12, 125, 127, 129, 130]
             .into_iter()
             .filter_map(|seconds| said.news(words(seconds)).map(str::to_owned))

@@ -27,7 +27,7 @@ impl Failure {
         )
     }
 
-    /// Something did not work.
+    /// A failure because something did not work.
     pub fn failed(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -44,7 +44,7 @@ impl Failure {
         }
     }
 
-    /// Another exit code.
+    /// Sets another exit code.
     pub fn code(mut self, code: u8) -> Self {
         self.code = code;
         self

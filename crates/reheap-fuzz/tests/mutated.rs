@@ -67,7 +67,12 @@ tests! { archive derive identify libraries locate stacks image layout trace resu
 fn the_malloc_of_each_program_among_the_seeds_is_located_by_what_the_program_is_for() {
     let found = SEEDS.of("locate").map(|(name, program)| {
         let located = inject::locate(program);
-        (name, located.map(|it| (it.access, it.functions.len())).ok())
+        (
+            name,
+            located
+                .map(|located| (located.access, located.functions.len()))
+                .ok(),
+        )
     });
     let found: Vec<_> = found.collect();
     assert_eq!(

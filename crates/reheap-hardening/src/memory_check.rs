@@ -28,7 +28,7 @@ use reheap_workshop::debugging;
 use reheap_workshop::workshop::Workshop;
 use report::Checked;
 use run::Bench;
-use seen::{Seen, Usual};
+use seen::{Seen, UsualBehaviour};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub(crate) use report::Report;
 /// How long the command may run as it is, unless the user gives a limit: after so long it seems that it never ends, and
 /// all runs together would take hours.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// As `-a` takes it. `full` has all that glibc can look for.
+/// glibc's own checks, as a value of `-a`. `full` has all that glibc can look for.
 const GLIBCS_CHECKS: &str = "stock[debug=full]";
 
 /// What the user wants.
@@ -74,9 +74,9 @@ pub fn check(plan: &Plan<'_>, workshop: &Workshop) -> anyhow::Result<Report> {
             _ => Ok(seen),
         }
     })?;
-    let usual = Usual::of(&runs);
+    let usual = UsualBehaviour::of(&runs);
     let time_limit = plan.time_limit.or(usual.patience());
-    let as_it_is = Checked::new(&stock, None, &runs, &Usual::default());
+    let as_it_is = Checked::new(&stock, None, &runs, &UsualBehaviour::default());
     let mut checked = Vec::new();
     for (choice, library) in choices.iter().zip(&libraries) {
         let name = variants::allocator_name(choice);
@@ -142,7 +142,10 @@ fn choices(names: &[String], program: &Program) -> anyhow::Result<(Vec<Choice>, 
     }
     let mut choices = Choice::to_try(Hardened::Only)?;
     let mut left_out = Vec::new();
-    if program.target().is_some_and(|it| it.libc() == Libc::Glibc) {
+    if program
+        .target()
+        .is_some_and(|target| target.libc() == Libc::Glibc)
+    {
         let checks = variants::allocator(GLIBCS_CHECKS)?;
         match debugging::library(&checks, program) {
             Ok(_) => choices.push(checks),

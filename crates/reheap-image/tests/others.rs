@@ -68,7 +68,7 @@ fn digest(bytes: &[u8]) -> String {
 
 /// An image that a test may damage before it is written.
 struct Draft {
-    /// As they are stored, and their diff_id.
+    /// The layers as they are stored, and their diff_id.
     layers: Vec<(Vec<u8>, String)>,
     layer_type: String,
     configuration: Value,
@@ -268,7 +268,7 @@ fn an_image_is_the_same_in_each_form() {
     }
 }
 
-/// As `docker save` once linked a layer that it had already written, and as tar packs that again in any order.
+/// `docker save` once linked a layer that it had already written, and tar packs that again in any order.
 #[test]
 fn a_layer_may_be_a_link_to_another_name() {
     let top = layer(&[("app", Has::File("top"))]);

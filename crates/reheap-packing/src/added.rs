@@ -53,7 +53,7 @@ struct Report {
     file: Option<String>,
     pushed_to: Option<String>,
     format: &'static str,
-    /// Of the manifest; for Docker's archive the image's ID.
+    /// The manifest's digest; for Docker's archive the image's ID.
     digest: String,
     size_bytes: u64,
     platform: String,
@@ -444,7 +444,7 @@ impl Prepared {
     }
 }
 
-/// For the glibc programs in an image whose main one is of musl: glibc complains of a library that is not there.
+/// An empty library for the glibc programs in an image whose main one is of musl: glibc complains of a library that is not there.
 fn nothing(
     target: &Target,
     workshop: &Workshop,

@@ -10,9 +10,9 @@ use reheap_image::read::ReadError;
 use reheap_image::tree::Covered;
 use reheap_subject::container::{ContainerError, Contents, EntryPoint, Loader};
 use reheap_subject::inspect;
-use reheap_subject::opened::Opened;
+use reheap_subject::open_file::OpenFile;
 use reheap_subject::other_preloads;
-use reheap_subject::program::{self, Caller, Meeting, Obstacle};
+use reheap_subject::program::{self, Caller, Obstacle, PreloadOutlook};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -40,14 +40,14 @@ impl<'a> Judged<'a> {
         let loader = Loader::new(contents, &program, &identity);
         let known = Architecture::WITH_PRELOADS.map(Architecture::name);
         let target = program::target_of(&identity, &known);
-        let meeting = Meeting::of(&identity, &program.path, &loader.libraries);
+        let outlook = PreloadOutlook::of(&identity, &program.path, &loader.libraries);
         let privilege = caller(contents, settings).gains(
             program.mode,
             program.owner.0,
             program.owner.1,
             || program.has_capabilities,
         );
-        let mut obstacles = program::obstacles(&identity, privilege, &meeting, &known);
+        let mut obstacles = program::obstacles(&identity, privilege, &outlook, &known);
         obstacles.extend(other_preload(contents, &program, &identity, &loader)?);
         Ok(Self {
             program,
@@ -151,7 +151,7 @@ fn other_preload(
 }
 
 /// The bytes of a small file, or the beginning of a large one.
-pub(super) fn contents_of(file: &Opened) -> Vec<u8> {
+pub(super) fn contents_of(file: &OpenFile) -> Vec<u8> {
     const BYTES_MAX: u64 = 8 << 20;
     let mut bytes = vec![0; file.size_bytes().min(BYTES_MAX) as usize];
     match file.read_at(0, &mut bytes) {

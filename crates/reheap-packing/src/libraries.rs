@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 /// What glibc loads without saying so in any file: names of hosts and users before 2.34, and the end of a thread.
 const LOADED_LATER: [&str; 3] = ["libnss_dns.so.2", "libnss_files.so.2", "libgcc_s.so.1"];
-/// In images from scratch, and in all others that anybody knows.
+/// The superuser's home in images from scratch, and in all others that anybody knows.
 const HOME_OF_ROOT: &str = "/root";
 /// Where musl looks if no file says otherwise.
 const ALWAYS_SEARCHED_BY_MUSL: &str = "/lib";

@@ -85,9 +85,9 @@ pub struct Options {
     pub(crate) ports: Vec<String>,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) files: Vec<(PathBuf, PathBuf)>,
-    /// None for the default, or that of the base.
+    /// The user; `None` for the default, or that of the base.
     pub(crate) user: Option<User>,
-    /// None for no other image.
+    /// The image to put programs on; `None` for none.
     pub base: Option<PathBuf>,
     pub(crate) plain_http: bool,
     pub(crate) ca_certificates: CaCertificates,
@@ -97,7 +97,7 @@ pub struct Options {
     pub(crate) platforms: Vec<Platform>,
     pub(crate) compression: Compression,
     pub(crate) json: bool,
-    /// Of everything in the image, in seconds since 1970.
+    /// The time of everything in the image, in seconds since 1970.
     pub(crate) time: u64,
 }
 

@@ -8,7 +8,7 @@ use reheap_elf::sections;
 use reheap_image::layer::Entry;
 use reheap_image::sbom::{self, Package};
 use reheap_subject::inspect;
-use reheap_subject::opened::Opened;
+use reheap_subject::open_file::OpenFile;
 use reheap_subject::program::{LinkAgain, Obstacle};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -99,7 +99,7 @@ fn read_one(file: &Path, dynamic: Dynamic) -> anyhow::Result<Packable> {
     })
 }
 
-fn packages(program: &Opened) -> Option<BTreeSet<Package>> {
+fn packages(program: &OpenFile) -> Option<BTreeSet<Package>> {
     let section = sections::contents(program, sbom::SECTION, LIST_BYTES_MAX);
     sbom::of_section(&section.ok()??)
 }

@@ -15,11 +15,11 @@ use std::fmt::Write as _;
 /// What was written.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    /// None if it was only pushed.
+    /// The file that was written; `None` if the image was only pushed.
     file: Option<String>,
     pushed_to: Option<String>,
     format: &'static str,
-    /// Of the manifest, or of the index of several platforms; for Docker the image's ID.
+    /// The digest of the manifest, or of the index of several platforms; for Docker the image's ID.
     digest: String,
     size_bytes: u64,
     images: Vec<OfPlatform>,
@@ -75,7 +75,7 @@ impl Report {
         }
     }
 
-    /// Of programs on top of another image.
+    /// The report about programs on top of another image.
     pub(super) fn on_base(
         recipe: &Recipe,
         sealed: &Sealed,
@@ -195,7 +195,7 @@ pub(super) fn line(text: &mut String, line: &str) {
     writeln!(text, "{line}").expect("a string takes everything");
 }
 
-/// In the units that registries charge in.
+/// A size in the units that registries charge in.
 pub(super) fn size(bytes: u64) -> String {
     match bytes {
         0..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),

@@ -38,12 +38,12 @@ pub struct Census {
     inode: Option<u64>,
     libc: Libc,
     with: BTreeSet<(u32, PathBuf)>,
-    without: BTreeMap<(u32, PathBuf), Sight>,
+    without: BTreeMap<(u32, PathBuf), SeenProcess>,
     latest: BTreeMap<u32, PathBuf>,
 }
 
 #[derive(Debug)]
-struct Sight {
+struct SeenProcess {
     looks: u32,
     has_variable: bool,
     limit_bytes: Option<u64>,
@@ -52,7 +52,7 @@ struct Sight {
 
 /// A process without the library.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Without {
+pub(crate) struct ProcessWithoutLibrary {
     pub(crate) process: u32,
     pub(crate) program: PathBuf,
     pub(crate) reason: String,
@@ -76,7 +76,7 @@ fn name_of(file: &Path) -> String {
 }
 
 impl Census {
-    /// Of those that should have this library.
+    /// A census of the processes that should have this library.
     pub fn new(library: &Path, libc: Libc) -> Self {
         Self {
             library: library.to_owned(),
@@ -121,13 +121,13 @@ impl Census {
         {
             return;
         }
-        let sight = self.without.entry(key).or_insert(Sight {
+        let seen = self.without.entry(key).or_insert(SeenProcess {
             looks: 0,
             has_variable,
             limit_bytes: process.address_space_limit(),
             denial: None,
         });
-        sight.looks += 1;
+        seen.looks += 1;
     }
 
     fn hidden(&mut self, pid: u32, process: &Process, why: Denial) {
@@ -136,13 +136,13 @@ impl Census {
         };
         let program = PathBuf::from(status.name());
         self.latest.insert(pid, program.clone());
-        let sight = self.without.entry((pid, program)).or_insert(Sight {
+        let seen = self.without.entry((pid, program)).or_insert(SeenProcess {
             looks: 0,
             has_variable: true,
             limit_bytes: None,
             denial: Some(why),
         });
-        sight.looks += 1;
+        seen.looks += 1;
     }
 
     fn is_in(&self, process: &Process) -> Result<bool, ProcessError> {
@@ -232,38 +232,38 @@ impl Census {
     }
 
     /// The processes whose last program ran without the library.
-    pub(crate) fn without(&self) -> Vec<Without> {
+    pub(crate) fn without(&self) -> Vec<ProcessWithoutLibrary> {
         let is_latest = |pid: &u32, program: &PathBuf| self.latest.get(pid) == Some(program);
         let kept = self
             .without
             .iter()
             .filter(|((pid, program), _)| is_latest(pid, program));
-        kept.filter_map(|((process, program), sight)| {
-            Some(Without {
+        kept.filter_map(|((process, program), seen)| {
+            Some(ProcessWithoutLibrary {
                 process: *process,
                 program: program.clone(),
-                reason: self.reason(program, sight)?,
-                is_hidden: sight.denial.is_some(),
+                reason: self.reason(program, seen)?,
+                is_hidden: seen.denial.is_some(),
             })
         })
         .collect()
     }
 
     /// Why it does not have the library; `None` if it may not have loaded it yet.
-    fn reason(&self, file: &Path, sight: &Sight) -> Option<String> {
-        if let Some(why) = sight.denial {
+    fn reason(&self, file: &Path, seen: &SeenProcess) -> Option<String> {
+        if let Some(why) = seen.denial {
             return Some(format!("reheap cannot inspect it: {why}"));
         }
         if let Some(because) = preloading::unreached_because(file, self.libc) {
             return Some(because);
         }
-        if !sight.has_variable {
+        if !seen.has_variable {
             return Some(preloading::NO_VARIABLE.to_owned());
         }
-        let limit = sight.limit_bytes.map_or_else(String::new, |bytes| {
+        let limit = seen.limit_bytes.map_or_else(String::new, |bytes| {
             let limit = limits::shown(bytes);
             format!("; its address space limit is {limit} (`ulimit -v`)")
         });
-        (sight.looks >= LOOKS).then(|| format!("{NOT_LOADED}{limit}"))
+        (seen.looks >= LOOKS).then(|| format!("{NOT_LOADED}{limit}"))
     }
 }

@@ -119,8 +119,8 @@ impl<'a> Bench<'a> {
             .observe(Some(census))
     }
 
-    /// The same without the library, the probe and the allocator's options. Its output would repeat that of the first
-    /// run.
+    /// Runs the command without the library, the probe and the allocator's options. Its output would repeat that of the
+    /// first run, so it goes nowhere.
     fn without(&self) -> anyhow::Result<Observed> {
         self.run(Vec::new(), Stdio::null())?.observe(None)
     }

@@ -61,7 +61,7 @@ pub struct Seen {
     pub born: u64,
     /// CPU time, in ticks.
     pub ticks: u64,
-    /// It has ended, and nobody has waited for it yet.
+    /// Whether it has ended, and nobody has waited for it yet.
     pub has_ended: bool,
 }
 

@@ -15,9 +15,9 @@ pub struct Mapping {
     pub start: u64,
     /// The first address behind it.
     pub end: u64,
-    /// It can be read.
+    /// Whether it can be read.
     pub is_readable: bool,
-    /// It can be written to.
+    /// Whether it can be written to.
     pub is_writable: bool,
     /// Code in it can run.
     pub is_executable: bool,
@@ -42,12 +42,12 @@ impl Mapping {
         place(self) == place(other) && self.path == other.path
     }
 
-    /// Its address space.
+    /// How much address space it takes.
     pub fn bytes(&self) -> u64 {
         self.end - self.start
     }
 
-    /// Its file as the kernel writes it: behind the path of one that is gone, it says so.
+    /// The file as the kernel writes it: behind the path of one that is gone, it says so.
     pub fn listed_file(&self) -> Option<PathBuf> {
         let is_file = self.path.as_os_str().as_encoded_bytes().first() == Some(&b'/');
         is_file.then(|| {

@@ -17,17 +17,17 @@ pub struct Memory {
     pub resident_bytes: Option<u64>,
     /// The most that was resident at any time.
     pub resident_bytes_max: Option<u64>,
-    /// Of the resident: heaps, stacks and other memory without a file.
+    /// Resident heaps, stacks and other memory without a file.
     pub anonymous_bytes: Option<u64>,
-    /// Of the resident: code and other contents of files.
+    /// Resident code and other contents of files.
     pub file_bytes: Option<u64>,
-    /// Of the resident: memory shared with other processes.
+    /// Resident memory shared with other processes.
     pub shared_bytes: Option<u64>,
-    /// On the swap device.
+    /// Swapped out.
     pub swapped_bytes: Option<u64>,
     /// Resident in transparent huge pages.
     pub huge_page_bytes: u64,
-    /// In huge pages that were set aside for it (hugetlbfs).
+    /// Huge pages that were set aside for it (hugetlbfs).
     pub reserved_huge_page_bytes: Option<u64>,
     /// Whether it may get transparent huge pages at all.
     pub huge_pages_allowed: Option<bool>,

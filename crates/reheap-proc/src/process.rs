@@ -26,16 +26,16 @@ const PROC_FILE_BYTES_MAX: u64 = 256 << 20;
 /// Why reheap cannot inspect a process.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
-    /// None has the number.
+    /// No process has the number.
     #[error("there is no such process")]
     NoSuchProcess,
-    /// It has, since reheap began to look.
+    /// The process ended while reheap looked.
     #[error("the process ended while reheap inspected it")]
     Ended,
-    /// It has, and its parent has not waited for it.
+    /// The process has ended, and its parent has not waited for it.
     #[error("it is a zombie: it has ended, and its parent has not asked for its exit status")]
     Zombie,
-    /// It has no executable.
+    /// The kernel's own thread, without an executable.
     #[error("it is a kernel thread, not a program")]
     KernelThread,
     /// The kernel forbids it.
@@ -49,14 +49,14 @@ pub enum ProcessError {
 /// Why the kernel does not let a user inspect a process (ptrace(2), "Ptrace access mode checking").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Denial {
-    /// It is another user's.
+    /// The process is another user's.
     OtherUser {
         /// Whose it is.
         owner: u32,
         /// Who asks.
         own: u32,
     },
-    /// It is the caller's, but the kernel protects it anyway.
+    /// The process is the caller's, but the kernel protects it anyway.
     Protected,
     /// Root may inspect other users' processes only with this capability.
     RootWithoutCapability,
@@ -195,7 +195,7 @@ impl Process {
         Ok(variables.collect())
     }
 
-    /// Its limit of address space (`ulimit -v`), if it has one.
+    /// The process's limit of address space (`ulimit -v`), if it has one.
     pub fn address_space_limit(&self) -> Option<u64> {
         let text = self.read("limits").ok()?;
         let text = String::from_utf8_lossy(&text);
@@ -321,7 +321,7 @@ fn may_trace() -> Option<bool> {
 /// Whether a file still has the path that the kernel shows for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existence {
-    /// It has.
+    /// The file has the path.
     Present,
     /// The file is gone, or another one is there.
     Deleted,

@@ -13,17 +13,17 @@ pub struct Stat {
     pub name: OsString,
     /// `R` runs or could, `S` and `D` wait, `Z` and `X` have ended.
     pub state: u8,
-    /// From the parent on, which is field 4. Those that a kernel does not tell are missing.
+    /// The fields from the parent on, which is field 4. What a kernel does not tell is missing.
     fields: Vec<i64>,
 }
 
 impl Stat {
-    /// Of a process; `None` if there is none of that number.
+    /// Reads that of a process; `None` if there is none of that number.
     pub fn of(pid: u32) -> Option<Self> {
         Self::parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// Of a thread of a process.
+    /// Reads that of a thread of a process.
     pub fn of_thread(pid: u32, tid: u32) -> Option<Self> {
         Self::parse(&fs::read(format!("/proc/{pid}/task/{tid}/stat")).ok()?)
     }
@@ -51,7 +51,7 @@ impl Stat {
         self.field(number).unwrap_or(0).max(0).unsigned_abs()
     }
 
-    /// Nothing is left of it but its exit status.
+    /// Whether nothing is left of the process but its exit status.
     pub fn has_ended(&self) -> bool {
         matches!(self.state, b'Z' | b'X')
     }

@@ -9,7 +9,7 @@ use std::str::FromStr;
 pub struct Status(String);
 
 impl Status {
-    /// Of the process or thread of that number, or of `self`. `None` if there is none.
+    /// Reads that of the process or thread of that number, or of `self`. `None` if there is none.
     pub fn of(process: impl Display) -> Option<Self> {
         let text = fs::read(format!("/proc/{process}/status")).ok()?;
         Some(Self::parse(&text))
@@ -52,13 +52,13 @@ impl Status {
         self.field("Uid")?.split_whitespace().nth(1)?.parse().ok()
     }
 
-    /// Nothing is left of it but its exit status.
+    /// Whether nothing is left of the process but its exit status.
     pub fn has_ended(&self) -> bool {
         self.field("State")
             .is_some_and(|state| state.starts_with(['Z', 'X']))
     }
 
-    /// It has memory of its own, as all but threads of the kernel have, and what has ended.
+    /// Whether it has memory of its own, as all but threads of the kernel have, and what has ended.
     pub fn has_memory(&self) -> bool {
         self.field("VmSize").is_some()
     }

@@ -10,7 +10,7 @@ mod scripts;
 mod shell;
 mod starters;
 
-use crate::opened::Opened;
+use crate::open_file::OpenFile;
 use crate::preload_files::{self, LD_SO_PRELOAD};
 use crate::program::libraries::PATH_MAX;
 use crate::program::script::{self, Line};
@@ -83,26 +83,26 @@ pub fn because(covered: Option<&Covered>) -> String {
 pub struct Preloaded {
     /// What names it: `LD_PRELOAD` or `/etc/ld.so.preload`.
     pub list: &'static str,
-    /// From the root of the image.
+    /// The library's path, from the root of the image.
     pub name: String,
 }
 
 /// The program of an image.
 #[derive(Debug)]
 pub struct EntryPoint {
-    /// Its path in the image.
+    /// The program's path in the image.
     pub path: PathBuf,
     /// Scripts that lead to it.
     pub(crate) through: Vec<PathBuf>,
-    /// It itself, or a copy of it in a file without a name.
-    pub file: Opened,
+    /// The program, or a copy of it in a file without a name.
+    pub file: OpenFile,
     /// What is left for it of the image's environment.
     pub environment: Environment,
-    /// Its permission bits.
+    /// The program's permission bits.
     pub mode: u32,
     /// The user and the group that it belongs to.
     pub owner: (u32, u32),
-    /// Its file gives it rights that its starter does not have (capabilities(7)).
+    /// Whether its file gives it rights that its starter does not have (capabilities(7)).
     pub has_capabilities: bool,
     /// Whether what starts it may wait for it: an init program, a script without `exec`.
     has_parent: bool,
@@ -156,24 +156,23 @@ pub struct Contents<'a> {
 }
 
 impl<'a> Contents<'a> {
-    /// Of an image whose configuration is `settings`.
+    /// The contents of an image whose configuration is `settings`.
     pub fn new(tree: &'a Tree, settings: &'a Value, workplace: &'a Workplace<'a>) -> Self {
         let config = &settings["config"];
-        let words = ["Entrypoint", "Cmd"].into_iter();
-        let words = words.flat_map(|key| config[key].as_array().into_iter().flatten());
-        let words = words.filter_map(Value::as_str).map(str::to_owned);
+        let keys = ["Entrypoint", "Cmd"].into_iter();
+        let words = keys.flat_map(|key| config[key].as_array().into_iter().flatten());
         let directory = config["WorkingDir"].as_str().unwrap_or("/");
         Self {
             tree,
             workplace,
-            command: words.collect(),
+            command: words.filter_map(Value::as_str).map(str::to_owned).collect(),
             environment: Environment::new(&added::environment(config)),
             directory: Path::new(directory),
             failure: RefCell::default(),
         }
     }
 
-    /// As if the image preloaded this library in front of its others.
+    /// The contents as if the image preloaded this library in front of its others.
     pub fn with_preload(self, library: &str) -> Self {
         Self {
             environment: self.environment.with_preload(library),
@@ -309,7 +308,7 @@ impl<'a> Contents<'a> {
                         mode: found.mode,
                         owner: found.owner,
                         has_capabilities: found.has_capabilities,
-                        file: Opened::part(found.file, found.start, found.size_bytes)?,
+                        file: OpenFile::part(found.file, found.start, found.size_bytes)?,
                         environment,
                         has_parent: false,
                     });
@@ -366,7 +365,7 @@ impl<'a> Contents<'a> {
                 .collect()
         };
         let directories = directories.into_iter();
-        directories.map(move |it| Path::new("/").join(it).join(command))
+        directories.map(move |directory| Path::new("/").join(directory).join(command))
     }
 
     /// A file that somebody may execute. The others are passed over in PATH, as shells do.
@@ -437,7 +436,7 @@ impl<'a> Contents<'a> {
     }
 
     /// A file, for somebody who only asks whether it is there: why it cannot be opened is noted.
-    pub fn noting(&self, path: &Path) -> Option<Opened> {
+    pub fn noting(&self, path: &Path) -> Option<OpenFile> {
         match self.file(path) {
             Ok(file) => file,
             Err(error) => {
@@ -453,14 +452,14 @@ impl<'a> Contents<'a> {
     }
 
     /// A file by any of its paths.
-    pub fn file(&self, path: &Path) -> Result<Option<Opened>, ContainerError> {
+    pub fn file(&self, path: &Path) -> Result<Option<OpenFile>, ContainerError> {
         let Some(path) = self.find_in(Path::new("/"), path)? else {
             return Ok(None);
         };
         let Some(found) = self.open(&path)? else {
             return Ok(None);
         };
-        Ok(Some(Opened::part(
+        Ok(Some(OpenFile::part(
             found.file,
             found.start,
             found.size_bytes,

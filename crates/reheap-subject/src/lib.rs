@@ -7,7 +7,7 @@
 pub mod container;
 pub mod inspect;
 pub mod limits;
-pub mod opened;
+pub mod open_file;
 pub mod other_preloads;
 pub mod preload_files;
 pub mod process_scope;

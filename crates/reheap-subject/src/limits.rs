@@ -59,7 +59,7 @@ pub fn shortage(allocator: &'static Allocator, program: &Program, libc: Libc) ->
     (worst.left_bytes() < Some(ENOUGH_BYTES)).then_some(worst)
 }
 
-/// Both, as far as there are any. RLIMIT_DATA counts private writable mappings since Linux 4.7.
+/// The limits that are set. RLIMIT_DATA counts private writable mappings since Linux 4.7.
 fn limits() -> impl Iterator<Item = Limit> {
     let limit = |(resource, kind)| {
         let bytes = getrlimit(resource).current?;
@@ -146,7 +146,7 @@ impl Kind {
         }
     }
 
-    /// Of the shell's `ulimit`.
+    /// The flag of the shell's `ulimit`.
     fn flag(self) -> &'static str {
         match self {
             Self::AddressSpace => "-v",

@@ -4,7 +4,7 @@
 //! that replaces malloc does not. Behind the allocator, a sanitizer ends the program, and a memory debugger or a
 //! profiler silently sees nothing. Another allocator gets only the calls to functions that the first one lacks.
 
-use crate::opened::Opened;
+use crate::open_file::OpenFile;
 use crate::program::Obstacle;
 use reheap_allocators::preload::glibc_library_directories;
 use reheap_allocators::tuning::Variable;
@@ -21,12 +21,13 @@ pub fn obstacle() -> Option<Obstacle> {
     first(has_a_malloc)
 }
 
-/// The same, also if it is one of reheap's: where a command is to run with the malloc of its libc too.
+/// The first library in `LD_PRELOAD` that has a malloc of its own, also if it is one of reheap's: where a command is to
+/// run with the malloc of its libc too.
 pub fn obstacle_to_stock() -> Option<Obstacle> {
     first(exports_a_malloc)
 }
 
-fn first(is_obstacle: fn(&Opened) -> bool) -> Option<Obstacle> {
+fn first(is_obstacle: fn(&OpenFile) -> bool) -> Option<Obstacle> {
     let list = env_vars::variable(env_vars::LD_PRELOAD)?;
     // Blanks and colons separate (ld.so(8)).
     list.as_bytes()
@@ -60,20 +61,20 @@ pub fn room_beside_audit_libraries() -> Option<(OsString, OsString)> {
     Some((name.into(), value))
 }
 
-/// If reheap cannot read the file, the dynamic linker does not preload it either.
-fn is(file: &Path, what: fn(&Opened) -> bool) -> bool {
-    let file = File::open(file).and_then(Opened::new).ok();
+/// Whether a library is what `what` says. If reheap cannot read the file, the dynamic linker does not preload it either.
+fn is(file: &Path, what: fn(&OpenFile) -> bool) -> bool {
+    let file = File::open(file).and_then(OpenFile::new).ok();
     file.is_some_and(|file| what(&file))
 }
 
 /// Whether a library has a malloc of its own that is not one of reheap's.
-pub fn has_a_malloc(library: &Opened) -> bool {
+pub fn has_a_malloc(library: &OpenFile) -> bool {
     exports_a_malloc(library) && identify(library).is_ok_and(|identity| identity.marker.is_none())
 }
 
-fn exports_a_malloc(library: &Opened) -> bool {
+fn exports_a_malloc(library: &OpenFile) -> bool {
     let identity = identify(library);
-    identity.is_ok_and(|it| it.exports.iter().any(|name| name == "malloc"))
+    identity.is_ok_and(|identity| identity.exports.iter().any(|name| name == "malloc"))
 }
 
 /// Where the dynamic linker finds it, except for what only its cache knows.

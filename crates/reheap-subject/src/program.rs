@@ -6,15 +6,15 @@
 
 pub mod libraries;
 mod linked;
+mod malloc_imports;
 mod obstacle;
 mod route;
 pub(crate) mod script;
-mod takers;
 
-use crate::opened::Opened;
+use crate::open_file::OpenFile;
 use anyhow::Context as _;
 use libraries::Libraries;
-pub use obstacle::{LinkAgain, Meeting, Obstacle, Remark};
+pub use obstacle::{LinkAgain, Obstacle, PreloadOutlook, Remark};
 use reheap_allocators::target::{Architecture, Libc, Target};
 use reheap_command::env_vars;
 use reheap_command::ui::{self, Failure};
@@ -36,7 +36,7 @@ pub struct Program {
     /// Why the kernel starts it in secure mode, if it does.
     pub privilege: Option<Privilege>,
     /// What a preload meets in it.
-    meeting: Meeting,
+    outlook: PreloadOutlook,
 }
 
 /// What makes the kernel set AT_SECURE, so that the dynamic linker ignores LD_PRELOAD (ld.so(8)).
@@ -64,7 +64,7 @@ impl Program {
     /// What a command will run, for reheap to run it: a failure has the exit code of a shell.
     ///
     /// # Errors
-    /// As for [`resolve`](Self::resolve).
+    /// Those of [`resolve`](Self::resolve).
     pub fn to_run(command: &OsStr) -> anyhow::Result<Self> {
         Self::resolve(command).map_err(|error| match error.downcast_ref::<NotRunnable>() {
             Some(not_runnable) => Failure::failed(ui::printable(not_runnable.to_string()))
@@ -77,12 +77,12 @@ impl Program {
     /// What a command will run.
     ///
     /// # Errors
-    /// As [`Route::find`]; also if the file is damaged.
+    /// Those of [`Route::find`]; also if the file is damaged.
     pub fn resolve(command: &OsStr) -> anyhow::Result<Self> {
         let route = Route::find(command)?;
         let file = &route.file;
         let cannot = || format!("cannot read `{}`", file.display());
-        let opened = fs::File::open(file).and_then(Opened::new);
+        let opened = fs::File::open(file).and_then(OpenFile::new);
         let identity = identify(&opened.with_context(cannot)?);
         let identity = identity.map_err(|error| NotRunnable::Broken {
             file: file.clone(),
@@ -91,7 +91,7 @@ impl Program {
         let metadata = fs::metadata(file).with_context(cannot)?;
         Ok(Self {
             privilege: privilege(file, &metadata),
-            meeting: Meeting::of(&identity, &real(file), &libraries_of_this_system()),
+            outlook: PreloadOutlook::of(&identity, &real(file), &libraries_of_this_system()),
             route,
             identity,
         })
@@ -105,7 +105,7 @@ impl Program {
     /// What stands in the way of preloading, the worst first.
     pub fn obstacles(&self) -> Vec<Obstacle> {
         let here = [std::env::consts::ARCH];
-        obstacles(&self.identity, self.privilege, &self.meeting, &here)
+        obstacles(&self.identity, self.privilege, &self.outlook, &here)
     }
 
     /// The address space that it needs before it does anything: its own file and those that are loaded for it.
@@ -122,15 +122,18 @@ impl Program {
 
     /// What to know about it if nothing stands in the way.
     pub fn remarks(&self) -> &[Remark] {
-        &self.meeting.remarks
+        &self.outlook.remarks
     }
 
     /// Whether none of its own calls can reach a preload, as far as its file tells. Computed only on request, because
     /// it takes as long as everything else together.
     pub fn takes_no_malloc(&self) -> Option<Remark> {
         let libc = self.target()?.libc();
-        let libraries =
-            takers::only_libraries(&real(&self.route.file), libc, &libraries_of_this_system())?;
+        let libraries = malloc_imports::only_of_libraries(
+            &real(&self.route.file),
+            libc,
+            &libraries_of_this_system(),
+        )?;
         Some(Remark::TakesNoMalloc { libraries })
     }
 }
@@ -152,7 +155,7 @@ pub fn target_of(identity: &Identity, architectures: &[&str]) -> Option<Target> 
 pub fn obstacles(
     identity: &Identity,
     privilege: Option<Privilege>,
-    meeting: &Meeting,
+    outlook: &PreloadOutlook,
     architectures: &[&str],
 ) -> Vec<Obstacle> {
     let mut obstacles = Vec::new();
@@ -171,11 +174,11 @@ pub fn obstacles(
         let libc = identity.libc.name.to_string();
         obstacles.push(Obstacle::OtherLibc(libc));
     }
-    obstacles.extend(meeting.obstacle.clone());
+    obstacles.extend(outlook.obstacle.clone());
     obstacles
 }
 
-/// Those of this system, as a program started from here would find them.
+/// The libraries of this system, as a program started from here would find them.
 pub fn libraries_of_this_system() -> Libraries<'static> {
     Libraries::new(|path| fs::File::open(path).ok(), env_vars::library_path())
 }

@@ -19,13 +19,13 @@ use std::sync::atomic::Ordering;
 /// An image in a registry, and the way there.
 #[derive(Debug)]
 pub struct Remote {
-    /// Its name.
+    /// The image's name.
     pub reference: Reference,
     access: Access,
 }
 
 impl Remote {
-    /// With the user's login and certificates.
+    /// An image that is reached with the user's login and certificates.
     pub fn new(reference: Reference, plain_http: bool) -> anyhow::Result<Self> {
         let certificates = match env_vars::variable(env_vars::SSL_CERT_FILE) {
             Some(file) => Certificates::read(file.as_ref())?,

@@ -95,7 +95,9 @@ mod tests {
         for row in CATALOGUE {
             for variant in variants(row) {
                 let outcomes = outcomes(&variant);
-                let stops = outcomes.values().any(|it| *it == Outcome::Stopped);
+                let stops = outcomes
+                    .values()
+                    .any(|outcome| *outcome == Outcome::Stopped);
                 assert_eq!(row.is_hardened, stops, "{variant}");
                 assert_eq!(row.hardening.starts_with("none"), !stops, "{variant}");
             }

@@ -47,7 +47,7 @@ enum SpeedName {
 }
 
 impl PerformingArguments {
-    /// The same for the crate that does it.
+    /// The arguments as options of the replayer.
     pub fn options(self) -> Options {
         Options {
             touch: match self.touch {
@@ -103,15 +103,15 @@ pub struct Prepared {
     pub name: String,
     /// What is performed.
     pub plan: Plan,
-    /// Its plan as a file for the replayer.
-    pub file: Unnamed,
+    /// The trace's plan as a file for the replayer.
+    pub file: UnnamedFile,
 }
 
 /// A file that processes which reheap starts can open, and that is gone with reheap, whatever ends that: it is in no
 /// directory.
-pub struct Unnamed(File);
+pub struct UnnamedFile(File);
 
-impl Unnamed {
+impl UnnamedFile {
     /// An empty one.
     pub fn new() -> anyhow::Result<Self> {
         let file = tempfile::tempfile().context("cannot make a temporary file")?;
@@ -134,7 +134,7 @@ impl Unnamed {
 
 /// Makes the plan of a trace.
 pub fn prepare(trace: &Path, options: &Options) -> anyhow::Result<Prepared> {
-    let file = Unnamed::new()?;
+    let file = UnnamedFile::new()?;
     let cannot = || format!("cannot replay `{}`", trace.display());
     let empty = file.0.try_clone().with_context(cannot)?;
     let work = || replay::prepare(trace, options, empty);

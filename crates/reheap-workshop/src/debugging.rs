@@ -55,11 +55,14 @@ pub fn library(choice: &Choice, program: &Program) -> Result<Option<PathBuf>, Un
 /// Why glibc's options do nothing for a program: it has its blocks from another allocator. A preload comes before
 /// libraries that the program is linked with, but not before its own code.
 pub fn blocks_from_elsewhere(program: &Program, preloaded: Option<&Path>) -> Option<String> {
-    let own = program.obstacles().into_iter().find_map(|it| match it {
-        Obstacle::OwnAllocator(what) => Some(what),
-        _ => None,
-    });
-    let linked = program.remarks().iter().find_map(|it| match it {
+    let own = program
+        .obstacles()
+        .into_iter()
+        .find_map(|obstacle| match obstacle {
+            Obstacle::OwnAllocator(what) => Some(what),
+            _ => None,
+        });
+    let linked = program.remarks().iter().find_map(|remark| match remark {
         Remark::Idle { library, .. } if preloaded.is_none() => Some(format!(
             "it takes malloc from `{library}`, which it is linked with: the options of `stock` would do nothing"
         )),
@@ -79,7 +82,7 @@ fn can_tag_memory() -> bool {
 }
 
 impl Unavailable {
-    /// All of it in one line.
+    /// The reason and the way out in one line.
     pub fn in_a_line(&self) -> String {
         match self.way_out {
             Some(way_out) => format!("{} ({way_out})", self.reason),

@@ -7,10 +7,10 @@ use reheap_command::ui::Failure;
 use std::io::ErrorKind::{NotADirectory, NotFound};
 use std::path::{Path, PathBuf};
 
-/// From the directory with the program to the files of its package.
+/// The way from the directory with the program to the files of its package.
 const BESIDE_PROGRAM: &str = "../share/reheap";
 
-/// Opens them. Without any, reheap builds what it needs.
+/// Opens the prebuilt files. Without any, reheap builds what it needs.
 pub(crate) fn open() -> anyhow::Result<Option<Prebuilt>> {
     if let Some(directory) = env_vars::variable(env_vars::PREBUILT) {
         let directory = std::path::absolute(directory)?;

@@ -140,7 +140,7 @@ pub fn present() -> Option<OsString> {
     env_vars::variable(env_vars::LD_PRELOAD)
 }
 
-/// For the glibc processes that a musl program starts.
+/// A prebuilt empty library for the glibc processes that a musl program starts.
 fn prebuilt_nothing(workshop: &Workshop) -> anyhow::Result<Option<PathBuf>> {
     match Target::of_this_machine(Libc::Glibc) {
         Some(target) => workshop.prebuilt_own_library(&NOTHING, &target),
@@ -148,7 +148,8 @@ fn prebuilt_nothing(workshop: &Workshop) -> anyhow::Result<Option<PathBuf>> {
     }
 }
 
-/// The same, built here. A system without a compiler for glibc has no such processes.
+/// An empty library for the glibc processes that a musl program starts, built here. A system without a compiler for glibc
+/// has no such processes.
 fn nothing(workshop: &Workshop) -> Option<PathBuf> {
     let target = Target::of_this_machine(Libc::Glibc)?;
     workshop.own_library(&NOTHING, &target).ok()
@@ -196,7 +197,7 @@ pub fn explained(why: WhyNot, program: &Program, library: &Path) -> WhyNot {
 pub fn unreached_because(program: &Path, libc: Libc) -> Option<String> {
     let program = Program::resolve(program.as_os_str()).ok()?;
     let mut obstacles = program.obstacles().into_iter();
-    if let Some(obstacle) = obstacles.find(|it| !it.is_only_risky()) {
+    if let Some(obstacle) = obstacles.find(|obstacle| !obstacle.is_only_risky()) {
         return Some(obstacle.to_string());
     }
     let other = program.target().map(|target| target.libc());

@@ -50,7 +50,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// For programs.
+    /// The name for programs.
     pub fn name(self) -> &'static str {
         match self {
             Self::Prebuilt => "prebuilt",
@@ -59,7 +59,7 @@ impl Origin {
         }
     }
 
-    /// For people.
+    /// The name for people.
     pub fn in_words(self) -> &'static str {
         match self {
             Self::Prebuilt => "prebuilt",
@@ -100,7 +100,7 @@ impl Workshop {
         }
     }
 
-    /// The same with another Rust compiler, if there is one.
+    /// Makes the workshop use another Rust compiler, if there is one.
     pub fn with_rustc(mut self, rustc: Option<PathBuf>) -> Self {
         self.rustc = rustc.unwrap_or(self.rustc);
         self
@@ -400,7 +400,7 @@ impl Workshop {
             .is_ok_and(|toolchain| is_built(&toolchain))
     }
 
-    /// The bytes of the same with the options in it, for where no environment variable comes along.
+    /// The bytes of a preload with the options in it, for where no environment variable comes along.
     pub fn tuned_preload(&self, choice: &Choice, target: &Target) -> anyhow::Result<Vec<u8>> {
         let library = self.preload(choice, target)?;
         let (allocator, tuning) = (choice.allocator, &choice.tuning);
@@ -423,7 +423,7 @@ impl Workshop {
         built.map_err(cannot_build)
     }
 
-    /// The same, if there is a prebuilt one.
+    /// A library of reheap's own, if there is a prebuilt one.
     pub(crate) fn prebuilt_own_library(
         &self,
         library: &OwnLibrary,
@@ -667,7 +667,7 @@ pub struct Built {
 }
 
 impl Built {
-    /// The same with what the choice says about it.
+    /// What was built, with what the choice says about it, as deriving a libc takes it.
     pub fn replacement<'a>(&'a self, choice: &'a Choice) -> Replacement<'a> {
         Replacement {
             allocator: choice.allocator,

@@ -23,7 +23,10 @@ fn with_stack(work: impl FnOnce() -> ExitCode + Send) -> ExitCode {
     }
     std::thread::scope(|scope| {
         let builder = std::thread::Builder::new().stack_size(STACK_BYTES);
-        match builder.spawn_scoped(scope, work).map(|it| it.join()) {
+        match builder
+            .spawn_scoped(scope, work)
+            .map(|thread| thread.join())
+        {
             Ok(Ok(code)) => code,
             // The system gives no thread, or the thread has said why it panicked.
             _ => ExitCode::FAILURE,

@@ -13,7 +13,7 @@ use reheap_allocators::own_library::{self, OwnLibrary};
 use reheap_allocators::preload;
 use reheap_allocators::target::{Libc, Target};
 use reheap_command::env_vars;
-use reheap_command::output::Growing;
+use reheap_command::output::GrowingFile;
 use reheap_command::sys::handover;
 use reheap_command::ui::{self, Failure};
 use reheap_elf::identify::Kind;
@@ -134,13 +134,13 @@ fn no_thread(error: io::Error) -> Failure {
 /// The trace while it is recorded. What had its name before is not lost to a command that cannot even start.
 struct Trace<'a> {
     path: &'a Path,
-    file: Growing,
+    file: GrowingFile,
 }
 
 impl<'a> Trace<'a> {
     fn begin(path: &'a Path, clock: Clock, observer: &mut Observer) -> anyhow::Result<Self> {
         let cannot = || format!("cannot write the trace `{}`", path.display());
-        let file = Growing::begin(path).with_context(cannot)?;
+        let file = GrowingFile::begin(path).with_context(cannot)?;
         let writes = file.file().with_context(cannot)?;
         observer.trace(clock, writes).map_err(no_thread)?;
         Ok(Self { path, file })

@@ -333,7 +333,7 @@ fn a_feature_that_another_one_names_stays_with_its_dependency() {
     assert_eq!(left.len(), 2, "{left:?}");
     assert!(
         left.iter()
-            .any(|it| it.2.ends_with("the feature `all` names it")),
+            .any(|place| place.2.ends_with("the feature `all` names it")),
         "{left:?}"
     );
     assert_eq!(written.read("Cargo.toml"), edited);

@@ -3,7 +3,7 @@
 use reheap_adopt::adoption::ci::{self, Artifact, Facts, Origin, Style};
 
 fn workflow(targets: &[&str], directory: &str) -> Option<String> {
-    let targets: Vec<String> = targets.iter().map(|it| (*it).to_owned()).collect();
+    let targets: Vec<String> = targets.iter().map(|target| (*target).to_owned()).collect();
     ci::workflow(&Facts {
         style: Style::Crate,
         allocator: "mimalloc",

@@ -167,7 +167,10 @@ fn names_are_resolved_as_the_compiler_does() {
         "extern crate mimalloc as heap;\n#[global_allocator]\nstatic A: heap::MiMalloc = heap::MiMalloc;\nfn main() {}\n",
     ] {
         let found = in_package(MUSL, main);
-        let lines: Vec<&str> = found.iter().filter_map(|it| it.split(' ').next()).collect();
+        let lines: Vec<&str> = found
+            .iter()
+            .filter_map(|finding| finding.split(' ').next())
+            .collect();
         assert_eq!(
             lines,
             ["src/main.rs:1", "src/main.rs:2"],
@@ -208,7 +211,9 @@ fn an_import_needs_the_condition_that_the_allocator_has() {
     assert_eq!(in_package(MUSL, &main), expected(1, "Cargo.toml:7"));
     let one_by_one: String = ["x86_64", "aarch64", "i686"]
         .iter()
-        .map(|it| format!("[target.{it}-unknown-linux-musl.dependencies]\nmimalloc = \"0.1\"\n"))
+        .map(|architecture| {
+            format!("[target.{architecture}-unknown-linux-musl.dependencies]\nmimalloc = \"0.1\"\n")
+        })
         .collect();
     let found = in_package(&one_by_one, &main);
     assert_eq!(found[..1], expected(1, "src/main.rs:4"), "{found:#?}");

@@ -8,9 +8,12 @@ const JEMALLOC: &str = "#[global_allocator]\nstatic GLOBAL: tikv_jemallocator::J
 /// A name, a manifest after its head, and files.
 type Member<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)]);
 
-/// Of a workspace of these.
+/// What is found in a workspace of these packages.
 fn workspace(packages: &[Member<'_>]) -> Vec<String> {
-    let names: Vec<String> = packages.iter().map(|it| format!("{:?}", it.0)).collect();
+    let names: Vec<String> = packages
+        .iter()
+        .map(|member| format!("{:?}", member.0))
+        .collect();
     let root = format!(
         "[workspace]\nresolver = \"2\"\nmembers = [{}]\n",
         names.join(", ")
@@ -110,17 +113,22 @@ fn two_allocators_from_a_library_of_the_workspace() {
 #[test]
 fn two_allocators_among_many_features() {
     let features: String = (0..600)
-        .map(|it| format!("f{it} = [\"dep:mimalloc\", \"dep:tikv-jemallocator\"]\n"))
+        .map(|number| format!("f{number} = [\"dep:mimalloc\", \"dep:tikv-jemallocator\"]\n"))
         .collect();
     let manifest = format!(
         "[dependencies]\nmimalloc = {{ version = \"0.1\", optional = true }}\n\
          tikv-jemallocator = {{ version = \"0.7\", optional = true }}\n[features]\n{features}"
     );
-    let any: Vec<String> = (0..600).map(|it| format!("feature = \"f{it}\"")).collect();
+    let any: Vec<String> = (0..600)
+        .map(|number| format!("feature = \"f{number}\""))
+        .collect();
     let any = format!("#[cfg(any({}))]\n", any.join(", "));
     let found = in_package(&manifest, &format!("{any}{JEMALLOC}{any}{MAIN}"));
     let clash = "are both global allocators of `example` with `--features f0`, so that build fails";
-    assert!(found.iter().any(|it| it.contains(clash)), "{found:#?}");
+    assert!(
+        found.iter().any(|finding| finding.contains(clash)),
+        "{found:#?}"
+    );
 }
 
 /// There are six to the power of twelve ways from the program to the library.
@@ -129,13 +137,15 @@ fn an_allocator_behind_more_ways_than_can_be_tried_is_found() {
     const LAYERS: usize = 12;
     let layer = |number: usize| match number {
         LAYERS => vec!["part".to_owned()],
-        number => (0..6).map(|it| format!("layer{number}_{it}")).collect(),
+        number => (0..6)
+            .map(|position| format!("layer{number}_{position}"))
+            .collect(),
     };
     let on = |number: usize| {
         let lines = layer(number);
         let lines = lines
             .iter()
-            .map(|it| format!("{it} = {{ path = \"../{it}\" }}\n"));
+            .map(|name| format!("{name} = {{ path = \"../{name}\" }}\n"));
         format!(
             "publish = false\n[dependencies]\n{}",
             lines.collect::<String>()
@@ -143,7 +153,9 @@ fn an_allocator_behind_more_ways_than_can_be_tried_is_found() {
     };
     let uses = |number: usize| {
         let lines = layer(number);
-        let lines = lines.iter().map(|it| format!("pub use {it} as _{it};\n"));
+        let lines = lines
+            .iter()
+            .map(|name| format!("pub use {name} as _{name};\n"));
         lines.collect::<String>()
     };
     let library = format!("pub fn of_use() {{}}\n{}", MAIN.replace("fn main() {}", ""));
@@ -178,7 +190,10 @@ fn an_allocator_behind_more_ways_than_can_be_tried_is_found() {
         .collect();
     let found = workspace(&members);
     let clash = "part/src/lib.rs:2 two-allocators: this and the one in tool/src/main.rs:1 are both global allocators of `tool`";
-    assert!(found.iter().any(|it| it.starts_with(clash)), "{found:#?}");
+    assert!(
+        found.iter().any(|finding| finding.starts_with(clash)),
+        "{found:#?}"
+    );
 }
 
 #[test]
@@ -221,7 +236,7 @@ fn allocator_in_library() {
         );
         let found: Vec<&String> = found
             .iter()
-            .filter(|it| it.contains("in-library"))
+            .filter(|line| line.contains("in-library"))
             .collect();
         assert!(found.is_empty(), "{manifest}{found:#?}");
     }

@@ -19,7 +19,10 @@ fn sources(files: &[(&str, &str)]) -> Sources {
 fn holds(allocator: &GlobalAllocator, triple: &str, features: &[&str]) -> bool {
     allocator.condition.holds(&Build {
         target: cfg_expr::targets::get_builtin_target_by_triple(triple).unwrap(),
-        features: &features.iter().map(|it| (*it).to_owned()).collect(),
+        features: &features
+            .iter()
+            .map(|feature| (*feature).to_owned())
+            .collect(),
         others: &BTreeSet::new(),
     })
 }
@@ -125,16 +128,16 @@ fn a_file_that_is_too_deep_is_not_read() {
 
 #[test]
 fn modules_that_are_too_deep_are_not_read() {
-    let texts = (0..2000).map(|it| format!("#[path = \"f{}.rs\"]\nmod next;\n", it + 1));
+    let texts = (0..2000).map(|number| format!("#[path = \"f{}.rs\"]\nmod next;\n", number + 1));
     let mut files: Vec<(String, String)> = texts
         .enumerate()
-        .map(|(it, text)| (format!("f{it}.rs"), text))
+        .map(|(number, text)| (format!("f{number}.rs"), text))
         .collect();
     // The last one that is read has brackets as deep as they may be.
     let (open, close) = ("(".repeat(253), ")".repeat(253));
     files[255].1 +=
         &format!("fn f() {{ {open}{{ #[global_allocator] static A: B = B; }}{close} }}\n");
-    let files: Vec<(&str, &str)> = files.iter().map(|it| (&*it.0, &*it.1)).collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|file| (&*file.0, &*file.1)).collect();
     let found = sources(&files);
     assert_eq!((found.files.len(), found.allocators.len()), (256, 1));
     let error = found.unread[0].to_string();
@@ -147,12 +150,12 @@ fn modules_that_are_too_deep_are_not_read() {
 #[test]
 fn a_file_with_many_names_is_read_once() {
     let directory = tempfile::tempdir().unwrap();
-    let modules: String = (0..20).map(|it| format!("mod m{it};\n")).collect();
+    let modules: String = (0..20).map(|number| format!("mod m{number};\n")).collect();
     for name in ["main.rs", "mod.rs"] {
         fs::write(directory.path().join(name), &modules).unwrap();
     }
-    for it in 0..20 {
-        std::os::unix::fs::symlink(".", directory.path().join(format!("m{it}"))).unwrap();
+    for number in 0..20 {
+        std::os::unix::fs::symlink(".", directory.path().join(format!("m{number}"))).unwrap();
     }
     let found = Sources::of_crate(&directory.path().join("main.rs"));
     assert_eq!(found.files.len(), 2);
@@ -160,12 +163,12 @@ fn a_file_with_many_names_is_read_once() {
 
 #[test]
 fn after_many_branches_of_cfg_if_a_condition_is_unknown() {
-    let branch = |it: usize| {
-        let item = match it {
+    let branch = |number: usize| {
+        let item = match number {
             63 | 64 => "#[global_allocator] static A: B = B;",
             _ => "",
         };
-        format!("if #[cfg(feature = \"f{it}\")] {{ {item} }} else ")
+        format!("if #[cfg(feature = \"f{number}\")] {{ {item} }} else ")
     };
     let branches: String = (0..20_000).map(branch).collect();
     let found = sources(&[("main.rs", &format!("cfg_if! {{ {branches} {{}} }}\n"))]);

@@ -24,7 +24,8 @@ fn findings(files: &[(&str, &str)]) -> Vec<Finding> {
         Rule::MissingPreload,
     ];
     let all = findings::of(&project).into_iter();
-    all.filter(|it| rules.contains(&it.rule)).collect()
+    all.filter(|finding| rules.contains(&finding.rule))
+        .collect()
 }
 
 /// The only finding, with these words.
@@ -256,7 +257,7 @@ fn a_preload_that_nothing_installs_is_found() {
     );
 }
 
-/// By the files of Debian 12: `dpkg -L libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 libgoogle-perftools4`.
+/// Debian 12 has these files: `dpkg -L libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 libgoogle-perftools4`.
 #[test]
 fn what_to_write_is_there_after_what_to_install() {
     for (path, package, file) in [

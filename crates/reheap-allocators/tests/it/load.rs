@@ -84,7 +84,7 @@ fn a_symbol_that_nobody_has_is_named() {
     }
 }
 
-/// As on a system that is older than the one that the library was built on.
+/// A system may be older than the one that the library was built on.
 #[test]
 fn a_version_that_the_libc_does_not_have_is_named() {
     let bench = Bench::new(Libc::Glibc);

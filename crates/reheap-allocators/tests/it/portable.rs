@@ -35,7 +35,7 @@ fn built(target: &Target) -> impl Iterator<Item = &'static Allocator> + use<> {
         .map(|name| catalogue::find(name).unwrap())
 }
 
-/// One of its own: other tests take whatever library is in theirs, and small test systems lack the `libpthread.so.0` that
+/// A cache of its own: other tests take whatever library is in theirs, and small test systems lack the `libpthread.so.0` that
 /// one for old systems names.
 fn cache() -> Cache {
     Cache::at(Path::new(env!("CARGO_TARGET_TMPDIR")).join("portable-cache"))

@@ -139,9 +139,9 @@ fn what_cannot_be_built_is_left_out_with_the_reason() {
     .unwrap();
 
     let left_out = |name: &str| {
-        let path_is = |it: &&prebuilt::LeftOut| it.path.contains(name);
+        let path_is = |file: &&prebuilt::LeftOut| file.path.contains(name);
         let found: Vec<_> = produced.left_out.iter().filter(path_is).collect();
-        let reasons = found.iter().map(|it| it.reason.clone());
+        let reasons = found.iter().map(|file| file.reason.clone());
         reasons.collect::<Vec<_>>().join("\n")
     };
     let reasons = left_out("snmalloc");

@@ -77,7 +77,7 @@ impl Linked {
         }
     }
 
-    /// Only root can give a program away; for others there is none that is setuid and has the library.
+    /// Whether the program could be made setuid. Only root can give a program away.
     fn becomes_setuid(&self) -> bool {
         let is_given_away = chown(&self.program, Some(65_534), None).is_ok();
         if is_given_away {
@@ -143,7 +143,7 @@ fn a_library_of_one_source_exports_what_it_is_told_to_and_hides_the_rest() {
     }
 }
 
-/// Also by Clang, as Zig has it, which does not know each of GCC's flags.
+/// Zig's Clang, too, which does not know each of GCC's flags.
 #[test]
 fn a_library_that_calls_no_libc_is_built_by_each_compiler_for_each_processor() {
     let library = OwnLibrary {

@@ -164,7 +164,7 @@ fn library_of_glibcs_checks() -> PathBuf {
     path
 }
 
-/// Its functions are only where programs look for them: under the versions that they were linked with.
+/// The library's functions are only where programs look for them: under the versions that they were linked with.
 #[test]
 fn glibcs_library_for_debugging_counts_only_where_its_checks_are_on() {
     let library = library_of_glibcs_checks();
@@ -190,7 +190,7 @@ fn glibcs_library_for_debugging_counts_only_where_its_checks_are_on() {
     }
 }
 
-/// With that library alone, the children of a program with threads wait for ever.
+/// With glibc's library alone, the children of a program with threads wait for ever.
 #[test]
 fn a_program_with_threads_may_fork_with_glibcs_checks() {
     let bench = Bench::new(Libc::Glibc);
@@ -289,7 +289,9 @@ impl Starting {
         let exists = program.exists();
         assert_eq!(status.success(), exists, "{words:?}: {status}");
         let without = observation.without.into_iter();
-        without.map(|it| (it.program, it.because)).collect()
+        without
+            .map(|missed| (missed.program, missed.because))
+            .collect()
     }
 }
 

@@ -65,9 +65,16 @@ fn a_death_is_seen_by_whatever_function_the_parent_asks() {
             assert_eq!(death.signal, SIGUSR1);
             let parent = seen.program_of(death.parent).unwrap();
             assert!(parent.ends_with("watched"), "{parent:?}");
-            let child = seen.started.iter().find(|it| it.is_forked).unwrap();
+            let child = seen
+                .started
+                .iter()
+                .find(|process| process.is_forked)
+                .unwrap();
             assert_eq!(death.process, Some(child.process));
-            assert!(seen.started.iter().all(|it| it.is_over), "{seen:?}");
+            assert!(
+                seen.started.iter().all(|process| process.is_over),
+                "{seen:?}"
+            );
         }
     }
 }
@@ -94,7 +101,7 @@ fn a_death_that_nobody_asks_of_is_an_end_out_of_order() {
         let is_over = |is_forked| {
             let mut started = seen.started.iter();
             started
-                .find(|it| it.is_forked == is_forked)
+                .find(|process| process.is_forked == is_forked)
                 .unwrap()
                 .is_over
         };

@@ -321,7 +321,7 @@ fn a_run_that_is_still_going_when_the_time_is_used_up_has_not_failed() {
     assert_eq!(benchmark.ended, Ending::Budget);
     assert!(once.exists());
     let all = (0..2).flat_map(|place| outcomes(&benchmark, place));
-    assert!(all.into_iter().all(|it| it == Outcome::Exited(0)));
+    assert!(all.into_iter().all(|outcome| outcome == Outcome::Exited(0)));
 }
 
 #[test]
@@ -356,7 +356,7 @@ fn a_candidate_that_would_use_up_the_time_is_left_out() {
     let names: Vec<&str> = benchmark
         .variants
         .iter()
-        .map(|it| it.name.as_str())
+        .map(|variant| variant.name.as_str())
         .collect();
     assert_eq!(names, ["one", "fine"]);
     let [left_out] = benchmark.left_out.as_slice() else {

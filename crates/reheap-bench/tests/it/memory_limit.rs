@@ -38,7 +38,13 @@ fn limit(bytes: u64) -> Option<MemoryLimit> {
     let by_hand = match &refusal {
         NoMemoryLimit::NoController => {
             let mut hierarchies = fs::read_dir("/sys/fs/cgroup").into_iter().flatten();
-            hierarchies.any(|it| it.unwrap().path().join("memory.limit_in_bytes").exists())
+            hierarchies.any(|hierarchy| {
+                hierarchy
+                    .unwrap()
+                    .path()
+                    .join("memory.limit_in_bytes")
+                    .exists()
+            })
         }
         NoMemoryLimit::Refused { directory, .. } => {
             let control = directory.join("cgroup.subtree_control");

@@ -429,7 +429,7 @@ fn counters_are_read_unless_the_processor_shows_none_or_the_system_forbids_it() 
     let devices = fs::read_dir("/sys/bus/event_source/devices").unwrap();
     let has_counters = devices.flatten().any(|device| {
         let events = device.path().join("events");
-        ["instructions", "inst_retired"].map(|it| events.join(it).exists()) != [false; 2]
+        ["instructions", "inst_retired"].map(|event| events.join(event).exists()) != [false; 2]
     });
     let launcher = Launcher::new().unwrap();
     let finished = launcher
@@ -458,7 +458,7 @@ fn runs_do_not_disturb_each_other_when_they_run_at_the_same_time() {
             .collect();
         threads
             .into_iter()
-            .map(|it| it.join().unwrap())
+            .map(|thread| thread.join().unwrap())
             .collect::<Vec<_>>()
     });
     let expected: Vec<String> = (0..8).map(|number| format!("{number}\n")).collect();

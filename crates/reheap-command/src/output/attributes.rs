@@ -46,7 +46,7 @@ pub fn copy_times(from: &File, to: &File) -> io::Result<()> {
     Ok(futimens(to, &times)?)
 }
 
-/// None where the file system has no attributes.
+/// The names of the attributes of a file; none where the file system has no attributes.
 fn names(file: &File) -> io::Result<Vec<String>> {
     let list = whole(|bytes| flistxattr(file, bytes));
     let list = match list {

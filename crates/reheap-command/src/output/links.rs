@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// As many as the kernel follows (path_resolution(7)).
+/// How many links the kernel follows in one path (path_resolution(7)).
 const LINKS_MAX: usize = 40;
 /// Everybody may write to such a directory, and delete only what is theirs (inode(7)).
 const LIKE_TMP: u32 = 0o1002;

@@ -68,7 +68,7 @@ extern "C" fn note() {
 
 /// glibc handles it itself once there are threads, and lets nobody ask for it (nptl(7)).
 const SIGSETXID: c_int = 33;
-/// As the kernel has it: the handler comes first, and all zeroes are the default (rt_sigaction(2)).
+/// A signal's action as the kernel has it: the handler comes first, and all zeroes are the default (rt_sigaction(2)).
 type KernelAction = [libc::sighandler_t; 4];
 
 fn is_setxid_ignored() -> bool {

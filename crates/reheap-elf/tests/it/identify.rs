@@ -238,13 +238,16 @@ fn names_that_programs_call_an_allocator_by_do_not_show_it_alone() {
         let identity = workshop.identify(file);
         assert_eq!(identity.malloc.provider, provider, "{file}");
         let seen = identity.allocators.iter();
-        let seen: Vec<_> = seen.map(|it| (it.name.as_str(), it.confidence)).collect();
+        let seen: Vec<_> = seen
+            .map(|allocator| (allocator.name.as_str(), allocator.confidence))
+            .collect();
         assert!(
             seen.contains(&("mimalloc", Confidence::Possible)),
             "{seen:?}"
         );
         assert!(
-            seen.iter().all(|(_, it)| *it == Confidence::Possible),
+            seen.iter()
+                .all(|(_, confidence)| *confidence == Confidence::Possible),
             "{file}: {seen:?}"
         );
     }

@@ -16,7 +16,7 @@ static SEED: LazyLock<Vec<u8>> = LazyLock::new(|| {
     workshop.bytes("a")
 });
 
-/// The same without a section table, so that everything is found by way of the dynamic segment.
+/// The seed without a section table, so that everything is found by way of the dynamic segment.
 static WITHOUT_SECTIONS: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let mut bytes = SEED.clone();
     if bytes.len() > 64 {

@@ -162,7 +162,11 @@ fn a_note_in_a_big_endian_file_is_no_marker_of_ours() {
         let identity = identify(&workshop.read(name)).unwrap();
         assert_eq!(identity.architecture, "s390x", "{name}");
         assert_eq!(identity.marker, None, "{name}");
-        let allocators: Vec<_> = identity.allocators.iter().map(|it| &it.name).collect();
+        let allocators: Vec<_> = identity
+            .allocators
+            .iter()
+            .map(|allocator| &allocator.name)
+            .collect();
         assert_eq!(allocators, ["musl-mallocng"], "{name}");
     }
 }

@@ -31,7 +31,7 @@ fn readelf(flags: &str, file: &Path) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The same statements, from what `readelf` prints.
+/// Compares the protections with what `readelf` prints.
 #[track_caller]
 fn is_as_readelf_says(file: &Path) -> Protections {
     let found = protections(&std::fs::read(file).unwrap());

@@ -6,7 +6,7 @@ use reheap_report::attacks::Attack;
 /// Name, number in the Common Weakness Enumeration, what the program does, and what the attacker gets.
 type Row = (&'static str, u16, &'static str, &'static str);
 
-/// In the order of the report. Each name is one of `attacker/main.c`.
+/// The attacks in the order of the report. Each name is one of `attacker/main.c`.
 #[rustfmt::skip]
 pub(crate) const ATTACKS: [Row; 34] = [
     ("double-free", 415, "frees a block twice", "one block that two parts of the program own"),

@@ -61,7 +61,7 @@ pub(crate) fn judge(finished: &Finished, usual: &str, meant: Message) -> (Outcom
 
 /// The instruction, if it is one that only those execute who want to end the program.
 fn trap(fault: &str) -> Option<&'static str> {
-    let field = |name: &str| fault.split(' ').find_map(|it| it.strip_prefix(name));
+    let field = |name: &str| fault.split(' ').find_map(|word| word.strip_prefix(name));
     let digits = field("instruction=")?;
     let bytes = (0..digits.len()).step_by(2).map(|at| {
         let byte = digits.get(at..at + 2)?;

@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn each_attack_is_of_one_kind() {
         let mut known: Vec<&str> = ATTACKS.iter().map(|row| row.0).collect();
-        let mut named: Vec<&str> = KINDS.iter().flat_map(|it| it.1).copied().collect();
+        let mut named: Vec<&str> = KINDS.iter().flat_map(|kind| kind.1).copied().collect();
         known.sort_unstable();
         named.sort_unstable();
         assert_eq!(named, known);
@@ -124,8 +124,10 @@ mod tests {
     fn the_kinds_add_up_to_all_that_is_stopped() {
         let variant = "musl+hardened_malloc[a=b]";
         let said = stopped(variant).unwrap();
-        let counts = said.split(", ").map(|it| it.split(' ').next().unwrap());
-        let sum: usize = counts.map(|it| it.parse::<usize>().unwrap()).sum();
+        let counts = said
+            .split(", ")
+            .map(|count| count.split(' ').next().unwrap());
+        let sum: usize = counts.map(|count| count.parse::<usize>().unwrap()).sum();
         let all = measured_attacks::withstood([variant].into_iter());
         assert_eq!(sum, all[variant].stopped, "{said}");
     }

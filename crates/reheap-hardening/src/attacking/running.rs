@@ -30,7 +30,7 @@ const WITHOUT_PRELOADS: &str =
 
 /// What to run.
 pub struct Plan {
-    /// Those that are tried.
+    /// The attacks that are tried.
     pub attacks: Vec<Attack>,
     /// The program with each allocator.
     pub targets: Vec<Target>,
@@ -185,7 +185,9 @@ impl Attacking<'_> {
             pulse.now(words);
             thread::scope(|scope| {
                 let spawn = |_| thread::Builder::new().spawn_scoped(scope, work);
-                let others: Vec<_> = (1..workers).filter_map(|it| spawn(it).ok()).collect();
+                let others: Vec<_> = (1..workers)
+                    .filter_map(|worker| spawn(worker).ok())
+                    .collect();
                 work();
                 for other in others {
                     other.join().expect("a worker does not panic");
@@ -197,7 +199,7 @@ impl Attacking<'_> {
             add(&mut variants[job.target], job.attack, result);
         }
         for cell in variants.iter_mut().flat_map(|variant| &mut variant.cells) {
-            let order = |it: &Ending| (std::cmp::Reverse(it.runs), it.said.clone());
+            let order = |ending: &Ending| (std::cmp::Reverse(ending.runs), ending.said.clone());
             cell.endings.sort_by_key(order);
         }
         Ok(())
@@ -209,13 +211,11 @@ impl Attacking<'_> {
         let Some(attack) = job.attack else {
             let finished = self.start(target, "addresses")?;
             let text = String::from_utf8_lossy(&finished.stdout.head).into_owned();
-            let words = text.split_whitespace();
-            let numbers = words.map(|it| u64::from_str_radix(it.trim_start_matches("0x"), 16));
-            let numbers: Result<Vec<u64>, _> = numbers.collect();
-            let numbers = numbers.ok().filter(|numbers| numbers.len() > 2);
+            let number = |word: &str| u64::from_str_radix(word.trim_start_matches("0x"), 16);
+            let numbers: Result<Vec<u64>, _> = text.split_whitespace().map(number).collect();
             return match numbers {
-                Some(numbers) => Ok(Brought::Addresses(numbers)),
-                None => {
+                Ok(numbers) if numbers.len() > 2 => Ok(Brought::Addresses(numbers)),
+                _ => {
                     let how = last_words::failed(&finished);
                     let text =
                         format!("the program under `{name}` did not say where its blocks are{how}");
@@ -300,7 +300,7 @@ fn add(variant: &mut Variant, attack: Option<usize>, brought: Brought) {
     match brought {
         Brought::Judged(outcome, said) => {
             let cell = &mut variant.cells[attack.expect("it was an attack")];
-            let same = |it: &&mut Ending| it.outcome == outcome && it.said == said;
+            let same = |ending: &&mut Ending| ending.outcome == outcome && ending.said == said;
             match cell.endings.iter_mut().find(same) {
                 Some(ending) => ending.runs += 1,
                 None => cell.endings.push(Ending {

@@ -103,8 +103,11 @@ fn named(
     libc: Libc,
     workshop: &Workshop,
 ) -> anyhow::Result<(Vec<Target>, Vec<LeftOut>)> {
-    let names: Vec<String> = typed.iter().map(|it| variants::shown(it, libc)).collect();
-    variants::refuse_twins(&names)?;
+    let names: Vec<String> = typed
+        .iter()
+        .map(|choice| variants::shown(choice, libc))
+        .collect();
+    variants::refuse_duplicates(&names)?;
     let mut targets = Vec::new();
     for variant in typed {
         targets.push(match variant {

@@ -1,6 +1,6 @@
 //! What happened in a run.
 
-use super::seen::{EndedBy, Seen, Usual, from_entry, name_of_file, place};
+use super::seen::{EndedBy, Seen, UsualBehaviour, from_entry, name_of_file, place};
 use super::stderr::Moment;
 use crate::addresses::without_addresses;
 use reheap_bench::results::signal_name;
@@ -18,7 +18,7 @@ const FRAMES_SHOWN: usize = 12;
 
 impl Seen {
     /// What happened, each thing once.
-    pub(super) fn findings(&self, usual: &Usual, library: Option<&str>) -> Vec<Finding> {
+    pub(super) fn findings(&self, usual: &UsualBehaviour, library: Option<&str>) -> Vec<Finding> {
         let whats: Vec<What> = self
             .deaths
             .iter()
@@ -119,7 +119,9 @@ impl Seen {
 
     /// The complaints that belong to no death that is known.
     fn untold(&self, findings: &[Finding], stopped: &[usize]) -> Vec<Finding> {
-        let told = findings.iter().filter_map(|it| it.message.as_deref());
+        let told = findings
+            .iter()
+            .filter_map(|finding| finding.message.as_deref());
         let told: Vec<String> = told.map(without_addresses).collect();
         let mut stops = findings
             .iter()
@@ -149,7 +151,7 @@ impl Seen {
 fn once_each(findings: Vec<Finding>) -> Vec<Finding> {
     let mut once: Vec<Finding> = Vec::new();
     for finding in findings {
-        if !once.iter().any(|it| it.key() == finding.key()) {
+        if !once.iter().any(|other| other.key() == finding.key()) {
             once.push(finding);
         }
     }
@@ -235,7 +237,7 @@ impl Finding {
         }
     }
 
-    /// The same for what differs between runs only by chance.
+    /// What tells two findings apart: all but what differs between runs by chance.
     fn key(&self) -> impl Ord + use<> {
         (
             self.what,
@@ -247,7 +249,7 @@ impl Finding {
     }
 }
 
-/// The same things of several runs together, in the order in which they came. In one run, each comes once.
+/// Counts equal findings of several runs as one, in the order in which they came. In one run, each comes once.
 pub(super) fn grouped(all: impl Iterator<Item = Finding>) -> Vec<Finding> {
     let mut groups: Vec<Finding> = Vec::new();
     let mut positions = BTreeMap::new();

@@ -1,7 +1,7 @@
 //! What all runs showed, as values and as text.
 
 use super::finding::{Finding, What, counted, grouped, in_words};
-use super::seen::{Seen, Usual, name_of_file};
+use super::seen::{Seen, UsualBehaviour, name_of_file};
 use reheap_bench::results::{LeftOut, Unreached};
 use reheap_command::choice::Choice;
 use reheap_command::ui;
@@ -51,7 +51,7 @@ impl Checked {
         choice: &Choice,
         library: Option<&Path>,
         runs: &[Seen],
-        usual: &Usual,
+        usual: &UsualBehaviour,
     ) -> Self {
         let file = library.and_then(name_of_file);
         let all = runs
@@ -59,8 +59,8 @@ impl Checked {
             .flat_map(|run| run.findings(usual, file.as_deref()));
         let activity = runs.iter().filter_map(|run| run.activity.as_ref());
         let is_cut_short = |run: &&Seen| run.end.is_none() && usual.endless(run).is_none();
-        let active = activity.clone().find_map(|it| it.as_ref().ok());
-        let why_not = activity.clone().find_map(|it| it.as_ref().err());
+        let active = activity.clone().find_map(|result| result.as_ref().ok());
+        let why_not = activity.clone().find_map(|result| result.as_ref().err());
         Self {
             name: variants::allocator_name(choice),
             allocator: choice.allocator.name,
@@ -123,7 +123,7 @@ pub struct Report {
     command: Vec<String>,
     /// How it ends by itself, if always in the same way.
     ends_with: Option<String>,
-    /// With the libc's own allocator.
+    /// The check with the libc's own allocator.
     as_it_is: Checked,
     checked: Vec<Checked>,
     /// What nobody asked for by name, and this system does not have.
@@ -151,14 +151,14 @@ impl Report {
 
     /// Whether anything happened.
     pub fn has_findings(&self) -> bool {
-        self.all().any(|it| !it.findings.is_empty())
+        self.all().any(|checked| !checked.findings.is_empty())
     }
 
     /// The allocators that were in no run.
     pub fn not_checked(&self) -> impl Iterator<Item = &str> {
         let all = self.checked.iter();
-        all.filter(|it| it.not_checked.is_some())
-            .map(|it| it.name.as_str())
+        all.filter(|checked| checked.not_checked.is_some())
+            .map(|checked| checked.name.as_str())
     }
 
     pub fn text(&self) -> String {
@@ -181,8 +181,8 @@ impl Report {
 
     /// What was not looked at.
     fn limits_of_this(&self, text: &mut String) {
-        let runs: usize = self.all().map(|it| it.runs).sum();
-        let ended: usize = self.all().map(|it| it.runs_to_time_limit).sum();
+        let runs: usize = self.all().map(|checked| checked.runs).sum();
+        let ended: usize = self.all().map(|checked| checked.runs_to_time_limit).sum();
         if ended > 0 {
             let runs = counted(runs);
             let _ = writeln!(
@@ -191,7 +191,7 @@ impl Report {
             );
         }
         let mut killed: BTreeMap<&str, usize> = BTreeMap::new();
-        for (program, runs) in self.all().flat_map(|it| &it.killed) {
+        for (program, runs) in self.all().flat_map(|checked| &checked.killed) {
             *killed.entry(program).or_default() += runs;
         }
         for (program, times) in killed {
@@ -209,8 +209,8 @@ impl Report {
                 "{program} was checked, but its calls are not countable: {because}\n"
             );
         }
-        let tried = self.checked.iter().filter(|it| it.active.is_some());
-        let tried = tried.count();
+        let was_tried = |checked: &&Checked| checked.active.is_some();
+        let tried = self.checked.iter().filter(was_tried).count();
         for (Unreached { program, reason }, allocators) in self.unreached() {
             let program = ui::printable(program);
             let with = if allocators.len() == tried {
@@ -249,8 +249,17 @@ impl Report {
     fn headline(&self) -> String {
         let command = self.command.join(" ");
         let with = |kinds: &[What]| {
-            let has = |it: &&Checked| it.findings.iter().any(|it| kinds.contains(&it.what));
-            let names: Vec<&str> = self.all().filter(has).map(|it| it.name.as_str()).collect();
+            let has = |checked: &&Checked| {
+                checked
+                    .findings
+                    .iter()
+                    .any(|finding| kinds.contains(&finding.what))
+            };
+            let names: Vec<&str> = self
+                .all()
+                .filter(has)
+                .map(|checked| checked.name.as_str())
+                .collect();
             (!names.is_empty()).then(|| names.join(", "))
         };
         if let Some(names) = with(&[What::Stopped, What::Complained, What::SaidByOne]) {

@@ -67,14 +67,14 @@ const TIMES: u32 = 20;
 
 /// What a command does by itself.
 #[derive(Debug, Default)]
-pub(super) struct Usual {
+pub(super) struct UsualBehaviour {
     /// How it ends, if it always ends in the same way and without a death.
     pub(super) end: Option<End>,
     /// The longest time that it takes, if it always ends.
     longest: Option<Duration>,
 }
 
-impl Usual {
+impl UsualBehaviour {
     pub(super) fn of(runs: &[Seen]) -> Self {
         let first = runs.first().and_then(|run| run.end);
         let is_usual = |run: &Seen| run.end == first && run.deaths.is_empty();
@@ -202,9 +202,9 @@ fn is_of_malloc(frame: &Frame) -> bool {
         "mallinfo",
         "mallinfo2",
     ];
-    let name = frame.function.trim_start_matches("__GI_");
-    let name = name.trim_start_matches('_');
-    let name = name.strip_prefix("libc_").unwrap_or(name);
+    let bare = frame.function.trim_start_matches("__GI_");
+    let bare = bare.trim_start_matches('_');
+    let name = bare.strip_prefix("libc_").unwrap_or(bare);
     is_libc(frame) && FUNCTIONS.contains(&name)
 }
 
@@ -231,7 +231,7 @@ mod tests {
             };
             Seen::new(watched, Words::default(), Duration::from_secs(seconds))
         };
-        let usual = Usual::of(&[run(2), run(1)]);
+        let usual = UsualBehaviour::of(&[run(2), run(1)]);
         assert_eq!(usual.endless(&run(60)), None);
         assert_eq!(usual.endless(&run(3).until_limit()), None);
         let said = usual.endless(&run(40).until_limit());

@@ -16,7 +16,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const LAST_LINES: usize = 5;
 /// How many different complaints of one run are kept.
 const COMPLAINTS_MAX: usize = 100;
-/// Of a longer line, the end is kept, and the complaints in it.
+/// How long a line may be. Of a longer one, the end is kept, and the complaints in it.
 const LINE_BYTES_MAX: usize = 4096;
 /// Enough for any complaint: so much is looked through again when a line goes on.
 const COMPLAINT_BYTES_MAX: usize = 1000;
@@ -29,7 +29,7 @@ pub(super) struct Words {
     /// What looks like an allocator's last words, but no process got a signal then.
     pub(super) late: Vec<String>,
     pub(super) last: VecDeque<String>,
-    /// By process: what had been written when it got its last signal.
+    /// What had been written when a process got its last signal, by process.
     pub(super) moments: HashMap<i32, Moment>,
     /// How many different complaints there were when a process got its last signal.
     before_signal: usize,
@@ -74,7 +74,8 @@ impl Words {
         self.add_line(text.as_bytes());
         let key = without_addresses(&text);
         let mut before = self.complaints.iter();
-        if !before.any(|it| without_addresses(it) == key) && self.complaints.len() < COMPLAINTS_MAX
+        if !before.any(|complaint| without_addresses(complaint) == key)
+            && self.complaints.len() < COMPLAINTS_MAX
         {
             self.complaints.push(text.clone());
         }
@@ -101,18 +102,18 @@ fn in_words(text: &[u8]) -> String {
 pub(super) struct Stderr<'a> {
     pipe: PipeReader,
     complaints: &'a Complaints,
-    taken_in: Mutex<TakenIn>,
+    read_so_far: Mutex<ReadSoFar>,
 }
 
 #[derive(Default)]
-struct TakenIn {
+struct ReadSoFar {
     words: Words,
     /// A line that has not ended.
     line: Vec<u8>,
 }
 
 #[derive(PartialEq, Eq)]
-enum Left {
+enum Rest {
     MayCome,
     Nothing,
 }
@@ -123,7 +124,7 @@ impl<'a> Stderr<'a> {
         Ok(Self {
             pipe,
             complaints,
-            taken_in: Mutex::default(),
+            read_so_far: Mutex::default(),
         })
     }
 
@@ -135,7 +136,7 @@ impl<'a> Stderr<'a> {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
-            if self.take_in(&mut self.lock())? == Left::Nothing {
+            if self.take_in(&mut self.lock())? == Rest::Nothing {
                 return Ok(());
             }
         }
@@ -143,10 +144,10 @@ impl<'a> Stderr<'a> {
 
     /// Notes what was written until now, when a process waits for a signal.
     pub(super) fn signalled(&self, process: i32) {
-        let mut taken_in = self.lock();
+        let mut read_so_far = self.lock();
         // If the pipe cannot be read, `read` says so.
-        let _ = self.take_in(&mut taken_in);
-        let TakenIn { words, line } = &mut *taken_in;
+        let _ = self.take_in(&mut read_so_far);
+        let ReadSoFar { words, line } = &mut *read_so_far;
         // What an allocator writes last may have no end of the line.
         if self.complaints.find(line).is_some() {
             words.add(line, self.complaints);
@@ -163,8 +164,8 @@ impl<'a> Stderr<'a> {
     }
 
     pub(super) fn into_words(self) -> Words {
-        let taken_in = self.taken_in.into_inner();
-        let TakenIn { mut words, line } = taken_in.unwrap_or_else(PoisonError::into_inner);
+        let read_so_far = self.read_so_far.into_inner();
+        let ReadSoFar { mut words, line } = read_so_far.unwrap_or_else(PoisonError::into_inner);
         words.add(&line, self.complaints);
         // What an allocator says before it ends a process is somebody else's text if no process gets a signal then.
         if self.complaints.are_last_words() {
@@ -173,19 +174,21 @@ impl<'a> Stderr<'a> {
         words
     }
 
-    fn lock(&self) -> MutexGuard<'_, TakenIn> {
-        self.taken_in.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, ReadSoFar> {
+        self.read_so_far
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes in what there is.
-    fn take_in(&self, to: &mut TakenIn) -> io::Result<Left> {
+    fn take_in(&self, to: &mut ReadSoFar) -> io::Result<Rest> {
         let mut buffer = [0; 16 << 10];
         loop {
             match (&self.pipe).read(&mut buffer) {
-                Ok(0) => return Ok(Left::Nothing),
+                Ok(0) => return Ok(Rest::Nothing),
                 Ok(count) => to.add(&buffer[..count], self.complaints),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    return Ok(Left::MayCome);
+                    return Ok(Rest::MayCome);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
@@ -194,7 +197,7 @@ impl<'a> Stderr<'a> {
     }
 }
 
-impl TakenIn {
+impl ReadSoFar {
     fn add(&mut self, bytes: &[u8], complaints: &Complaints) {
         for part in bytes.split_inclusive(|&byte| byte == b'\n') {
             self.line.extend_from_slice(part);
@@ -248,11 +251,11 @@ mod tests {
             for split in [1, 20, 60] {
                 let line = [&x(before)[..], TWICE.as_bytes()].concat();
                 let (first, second) = line.split_at(before + split);
-                let mut taken_in = TakenIn::default();
-                taken_in.add(first, &Complaints::MIMALLOC);
-                taken_in.add(second, &Complaints::MIMALLOC);
-                taken_in.add(b"\n", &Complaints::MIMALLOC);
-                let complaints = taken_in.words.complaints;
+                let mut read_so_far = ReadSoFar::default();
+                read_so_far.add(first, &Complaints::MIMALLOC);
+                read_so_far.add(second, &Complaints::MIMALLOC);
+                read_so_far.add(b"\n", &Complaints::MIMALLOC);
+                let complaints = read_so_far.words.complaints;
                 assert_eq!(complaints, [TWICE], "{before} {split}");
             }
         }

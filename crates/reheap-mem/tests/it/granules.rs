@@ -22,7 +22,7 @@ unsafe extern "C" {
     fn _exit(status: c_int) -> !;
 }
 
-/// From now on, this thread dies of an access through a pointer whose tag is not that of the memory.
+/// Makes this thread die of an access through a pointer whose tag is not that of the memory.
 fn check_tags() {
     const PR_SET_TAGGED_ADDR_CTRL: c_int = 55;
     const PR_TAGGED_ADDR_ENABLE: c_ulong = 1;

@@ -1,4 +1,4 @@
-//! The same code on other processors: what an old one does not have is not executed there.
+//! Runs the functions on other processors: what an old one does not have is not executed there.
 //!
 //! The functions choose by CPUID, so nothing but such a processor shows that they choose right. QEMU plays it: an
 //! instruction that it does not have kills the program.

@@ -9,7 +9,9 @@ use proptest::prelude::*;
 fn expected(block: &[u8], needle: &[u8]) -> Option<usize> {
     match needle {
         [] => Some(0),
-        _ => block.windows(needle.len()).position(|it| it == needle),
+        _ => block
+            .windows(needle.len())
+            .position(|window| window == needle),
     }
 }
 

@@ -21,11 +21,11 @@ fn write(room: &mut [u8], characters: &[i32]) {
 fn check(string: &[u8]) {
     let characters = string
         .chunks_exact(4)
-        .map(|it| i32::from_ne_bytes(it.try_into().unwrap()));
-    let characters: Vec<i32> = characters.take_while(|it| *it != 0).collect();
+        .map(|bytes| i32::from_ne_bytes(bytes.try_into().unwrap()));
+    let characters: Vec<i32> = characters.take_while(|character| *character != 0).collect();
     assert_eq!(wcslen(string), characters.len());
     assert_eq!(wcschr(string, 0), Some(characters.len()));
-    let first = characters.iter().position(|it| *it == WANTED);
+    let first = characters.iter().position(|character| *character == WANTED);
     assert_eq!(wcschr(string, WANTED), first);
 }
 
@@ -84,7 +84,7 @@ fn blocks_are_filled_and_copied_and_nothing_else_is_touched() {
             for character in [0, -1, 0x4242_4242, FILLING] {
                 let mut block = vec![WANTED; length + 2];
                 wmemset(&mut block[1..=length], character);
-                assert!(block[1..=length].iter().all(|it| *it == character));
+                assert!(block[1..=length].iter().all(|other| *other == character));
                 assert_eq!((block[0], block[length + 1]), (WANTED, WANTED));
             }
             let numbered: Vec<i32> = (0..length as i32).map(|i| i * 0x1_0101).collect();

@@ -13,7 +13,7 @@ use reheap_command::sys;
 use reheap_elf::identify::{Kind, LibcName, identify};
 use reheap_proc::maps::Mapping;
 use reheap_proc::process::Process;
-use reheap_subject::opened::Opened;
+use reheap_subject::open_file::OpenFile;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::ffi::OsString;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -48,7 +48,7 @@ pub struct Canaries<'a> {
 
 /// What brings the library in.
 #[derive(Debug, Clone, Copy)]
-pub enum By<'a> {
+pub enum BroughtBy<'a> {
     /// `LD_PRELOAD` with this in it.
     Variable(&'a str),
     /// `/etc/ld.so.preload`, as it is now.
@@ -62,7 +62,7 @@ pub enum By<'a> {
 enum Start {
     Here,
     WithItsRoot,
-    /// Only what needs no other file of its own: by naming everything to the dynamic linker, from the root directory.
+    /// Only programs that need no other file of their own start: by naming everything to the dynamic linker, from the root directory.
     ByLinker,
 }
 
@@ -72,15 +72,15 @@ impl Canaries<'_> {
     ///
     /// # Errors
     /// What the first failing one did wrong.
-    pub fn run(&self, by: By) -> Result<Option<Vec<String>>, String> {
+    pub fn run(&self, by: BroughtBy) -> Result<Option<Vec<String>>, String> {
         let start = self.start();
         match (start, by) {
             // Users who cannot log in do not read the script.
-            (_, By::Script) if self.root.open_file("/bin/sh").is_err() => {
+            (_, BroughtBy::Script) if self.root.open_file("/bin/sh").is_err() => {
                 return Ok(Some(Vec::new()));
             }
-            (Start::ByLinker, By::File | By::Script) => return Ok(None),
-            (_, By::Script) => {
+            (Start::ByLinker, BroughtBy::File | BroughtBy::Script) => return Ok(None),
+            (_, BroughtBy::Script) => {
                 let line = format!(". {PROFILE_SCRIPT}; exec {} {}", self.linker.path, self.own);
                 let mut command = self.command(start, "/bin/sh", by)?;
                 command.args(["-c", &line]);
@@ -113,7 +113,7 @@ impl Canaries<'_> {
 
     /// Whether a file is a dynamic program of this libc.
     fn takes_library(&self, path: &str) -> bool {
-        let file = self.root.open_file(path).and_then(Opened::new);
+        let file = self.root.open_file(path).and_then(OpenFile::new);
         let libc = match self.linker.libc {
             Libc::Glibc => LibcName::Glibc,
             Libc::Musl => LibcName::Musl,
@@ -168,10 +168,10 @@ impl Canaries<'_> {
     }
 
     /// The root directory is the one that was opened: by now its name may be another one's, with other programs.
-    fn command(&self, start: Start, program: &str, by: By) -> Result<Command, String> {
+    fn command(&self, start: Start, program: &str, by: BroughtBy) -> Result<Command, String> {
         let mut command = Command::new(self.path(start, program)?);
         command.env_clear().env("PATH", "/usr/bin:/bin");
-        if let By::Variable(value) = by {
+        if let BroughtBy::Variable(value) = by {
             match start {
                 Start::ByLinker => command
                     .arg("--preload")
@@ -359,7 +359,7 @@ mod tests {
         canaries.check(command, "the shell")
     }
 
-    /// For what never comes, so that nothing depends on how fast the machine is.
+    /// A limit for what never comes, so that nothing depends on how fast the machine is.
     const SOON: Duration = Duration::from_millis(1);
     const ANSWER: &str = "read a; echo \"$a\"; read b;";
 
@@ -398,7 +398,7 @@ mod tests {
         assert!(cc.arg(source).status().unwrap().success());
     }
 
-    /// As whoever owns the directory above may do while libraries are built.
+    /// The owner of the directory above may rename it while libraries are built.
     #[test]
     fn programs_start_in_the_directory_that_was_opened_also_when_its_name_is_anothers() {
         let above = tempfile::tempdir().unwrap();
@@ -410,7 +410,9 @@ mod tests {
         std::fs::rename(path("other"), path("image")).unwrap();
         let canaries = canaries_in(&root);
         for start in [Start::WithItsRoot, Start::ByLinker] {
-            let mut command = canaries.command(start, "/program", By::File).unwrap();
+            let mut command = canaries
+                .command(start, "/program", BroughtBy::File)
+                .unwrap();
             let output = command.output().unwrap();
             assert_eq!(
                 String::from_utf8_lossy(&output.stdout),

@@ -3,9 +3,9 @@
 use super::root::Root;
 use reheap_allocators::target::Libc;
 use reheap_elf::identify::{Identity, Kind, LibcName, identify};
-use reheap_subject::opened::Opened;
+use reheap_subject::open_file::OpenFile;
 use reheap_subject::program::libraries::Libraries;
-use reheap_subject::program::{Meeting, Obstacle};
+use reheap_subject::program::{Obstacle, PreloadOutlook};
 use std::collections::{BTreeMap, HashSet};
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -91,8 +91,9 @@ impl Seen {
             LibcName::Musl => libcs.contains(&Libc::Musl),
             _ => false,
         };
-        let meeting = is_concerned.then(|| Meeting::of(identity, Path::new(path), libraries));
-        meeting?.obstacle
+        let outlook =
+            is_concerned.then(|| PreloadOutlook::of(identity, Path::new(path), libraries));
+        outlook?.obstacle
     }
 }
 
@@ -135,7 +136,7 @@ fn look(root: &Root, path: &str) -> Option<Seen> {
     if is_static(&bytes) {
         return Some(Seen::Static);
     }
-    let identity = identify(&Opened::new(file).ok()?).ok()?;
+    let identity = identify(&OpenFile::new(file).ok()?).ok()?;
     match identity.kind {
         Kind::Static | Kind::StaticPie => Some(Seen::Static),
         Kind::Dynamic => Some(Seen::Dynamic(Box::new(identity))),

@@ -26,15 +26,15 @@ use std::path::Path;
 /// What changes.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Change {
-    /// In the order in which they are renamed.
+    /// The files, in the order in which they are renamed.
     pub(crate) files: Vec<FileChange>,
     /// Directories to delete on the way back, inner ones first, and files that were kept.
     pub(crate) delete_if_undone: Vec<String>,
-    /// The same when it is done.
+    /// What to delete when the change is done.
     pub(crate) delete_if_done: Vec<String>,
 }
 
-/// One file of it; `None` where there is none.
+/// One file of a change; `None` where there is none.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct FileChange {
     pub(crate) path: String,
@@ -50,9 +50,9 @@ pub(crate) struct FileChange {
 pub(crate) enum Original {
     #[default]
     None,
-    /// It is there now, and stays next to the one that replaces it.
+    /// The old file stays next to the one that replaces it.
     Keep,
-    /// It was kept, and comes back.
+    /// The old file was kept, and comes back.
     Restore,
 }
 
@@ -143,9 +143,9 @@ pub(crate) fn check_named(file: &str, another: Option<&str>) -> anyhow::Result<(
 /// Where a change that did not come to its end has left the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interrupted {
-    /// It will be undone.
+    /// The change will be undone.
     Before,
-    /// It counts, and something is left to delete.
+    /// The change counts, and something is left to delete.
     After,
 }
 

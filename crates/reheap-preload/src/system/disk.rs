@@ -62,7 +62,7 @@ impl Contents {
         }
     }
 
-    /// The same file with other contents.
+    /// This file with other contents.
     pub(crate) fn with(&self, bytes: Vec<u8>) -> Self {
         Self {
             owner: self.owner,
@@ -108,7 +108,7 @@ pub struct Disk<'a> {
 }
 
 impl<'a> Disk<'a> {
-    /// Of the system below that root.
+    /// The disk of the system below that root.
     pub fn new(root: &'a Root) -> Self {
         Self {
             root,
@@ -202,7 +202,8 @@ impl<'a> Disk<'a> {
         self.step("write", path, |file| {
             // Anything but a plain file has nothing that the new file should keep.
             let present = open(file, OFlags::NONBLOCK).ok();
-            let present = present.filter(|file| file.metadata().is_ok_and(|it| it.is_file()));
+            let present =
+                present.filter(|file| file.metadata().is_ok_and(|metadata| metadata.is_file()));
             write_synced(&staged(file, stage), contents, |new| match &present {
                 None => Ok(()),
                 Some(present) => {

@@ -48,7 +48,12 @@ pub fn check(root: &Root, record: Option<&Record>, ours: &[String]) -> anyhow::R
         findings.check_readers(root, record);
     }
     for (library, hash) in libraries {
-        let known = record.filter(|record| record.libraries.values().any(|it| it == library));
+        let known = record.filter(|record| {
+            record
+                .libraries
+                .values()
+                .any(|recorded| recorded == library)
+        });
         findings.check_library(root, library, known.map(|record| (record, hash)));
     }
     if record.is_none() && findings.problems.is_empty() && is_left_over(&disk, ours)? {
@@ -187,7 +192,7 @@ fn is_left_over(disk: &Disk, ours: &[String]) -> anyhow::Result<bool> {
     Ok(!ours.is_empty() || sets || has_kept || !state::directories(disk.root).is_empty())
 }
 
-/// As much of a hash as a person compares.
+/// The beginning of a hash: as much as a person compares.
 fn shortened(hash: &str) -> &str {
     hash.get(..12).unwrap_or(hash)
 }

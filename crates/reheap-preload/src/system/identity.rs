@@ -57,7 +57,7 @@ struct Running {
     files: &'static str,
 }
 
-/// For a process in a chroot or a container, the system that process 1 runs in can be another one than its own. A user
+/// The systems that run. For a process in a chroot or a container, the system that process 1 runs in can be another one than its own. A user
 /// who may not inspect process 1 cannot tell.
 const RUNNING: [Running; 2] = [
     Running {

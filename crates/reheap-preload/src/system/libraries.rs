@@ -13,13 +13,13 @@ use reheap_allocators::target::Libc;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt as _;
 
-/// Everybody's programs load them.
+/// The permissions of libraries: everybody's programs load them.
 const MODE: u32 = 0o755;
 
 /// A library that was built.
 #[derive(Debug, Clone)]
 pub struct Library {
-    /// For programs of this libc.
+    /// The libc of the programs that load it.
     pub libc: Libc,
     /// The file.
     pub bytes: Vec<u8>,

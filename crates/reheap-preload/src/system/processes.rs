@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 /// A process and the library in its memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Having {
-    /// Its number.
+pub struct ProcessWithLibrary {
+    /// The process's number.
     pub pid: u32,
     /// The program's name.
     pub name: String,
@@ -23,8 +23,8 @@ pub struct Having {
 /// What could be seen.
 #[derive(Debug, Default)]
 pub struct Processes {
-    /// Those that have a library of reheap's.
-    pub having: Vec<Having>,
+    /// The processes that have a library of reheap's.
+    pub with_library: Vec<ProcessWithLibrary>,
     /// How many processes of the system have none.
     pub others: usize,
     /// How many reheap may not inspect; 0 for another system than this one, as they do not tell whose they are.
@@ -48,7 +48,7 @@ pub fn look(root: &Root) -> std::io::Result<Processes> {
     let mut processes = Processes::default();
     for pid in process::all()? {
         match library_of(pid, &directory) {
-            Ok(Some(having)) => processes.having.push(having),
+            Ok(Some(process)) => processes.with_library.push(process),
             Ok(None) if is_of_system(pid) => processes.others += 1,
             Err(ProcessError::PermissionDenied(_)) if root.is_this_system() => {
                 processes.denied += 1;
@@ -59,7 +59,7 @@ pub fn look(root: &Root) -> std::io::Result<Processes> {
     Ok(processes)
 }
 
-fn library_of(pid: u32, directory: &Path) -> Result<Option<Having>, ProcessError> {
+fn library_of(pid: u32, directory: &Path) -> Result<Option<ProcessWithLibrary>, ProcessError> {
     let process = Process::open(pid)?;
     let mappings = process.maps()?;
     let paths: BTreeSet<PathBuf> = mappings.iter().filter_map(Mapping::listed_file).collect();
@@ -71,7 +71,7 @@ fn library_of(pid: u32, directory: &Path) -> Result<Option<Having>, ProcessError
     let Some(library) = found else {
         return Ok(None);
     };
-    Ok(Some(Having {
+    Ok(Some(ProcessWithLibrary {
         pid,
         name: process.status()?.name().to_owned(),
         library,

@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// As many as the kernel follows (path_resolution(7)).
+/// How many links the kernel follows in one path (path_resolution(7)).
 const LINKS_MAX: usize = 40;
 
 /// A system's files.
@@ -55,9 +55,9 @@ impl Deref for Place {
 /// A dynamic linker and the libc that it belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Linker {
-    /// For programs of this libc.
+    /// The libc of the programs that it loads.
     pub libc: Libc,
-    /// Of this processor.
+    /// The processor of the programs that it loads.
     pub architecture: &'static str,
     pub(crate) path: &'static str,
 }
@@ -180,14 +180,14 @@ impl Root {
         })
     }
 
-    /// The same as a path without links in it, to be shown or handed on.
+    /// Where a path of the system is, as a path without links in it, to be shown or handed on.
     pub(crate) fn locate(&self, path: &str) -> io::Result<PathBuf> {
         let (parent, name) = split(Path::new(path))?;
         let directory = self.handle(parent, OFlags::PATH | OFlags::DIRECTORY)?;
         Ok(std::fs::read_link(path_of(&directory))?.join(name))
     }
 
-    /// The same from the root directory, for a program that starts there.
+    /// Where a path of the system is, seen from its root directory, for a program that starts there.
     pub(crate) fn relative(&self, path: &str) -> io::Result<PathBuf> {
         let located = self.locate(path)?;
         let root = std::fs::read_link(path_of(&self.handle))?;

@@ -16,11 +16,11 @@ use std::os::unix::fs::MetadataExt as _;
 pub struct Record {
     /// The version of reheap that wrote it.
     pub reheap: String,
-    /// Its name in the catalogue.
+    /// The allocator's name in the catalogue.
     pub allocator: String,
-    /// Of its sources.
+    /// The version of the allocator's sources.
     pub version: String,
-    /// Its options.
+    /// The allocator's options.
     pub tuning: BTreeMap<String, String>,
     /// Where the libraries are.
     pub(crate) directory: String,
@@ -38,7 +38,7 @@ pub struct Record {
 /// A file that was changed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Managed {
-    /// From the root.
+    /// The path, from the root.
     pub path: String,
     pub(crate) original: Option<Contents>,
     pub(crate) written: Contents,
@@ -48,7 +48,7 @@ pub struct Managed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Drift {
-    /// It is as it was written.
+    /// The file is as it was written.
     None,
     /// Somebody edited it; our part is in it.
     Edited,
@@ -59,11 +59,11 @@ pub enum Drift {
 /// The allocator to enable.
 #[derive(Debug)]
 pub struct Wanted<'a> {
-    /// Its name in the catalogue.
+    /// The allocator's name in the catalogue.
     pub allocator: &'a str,
-    /// Of its sources.
+    /// The version of the allocator's sources.
     pub version: &'a str,
-    /// Its options.
+    /// The allocator's options.
     pub tuning: BTreeMap<String, String>,
     /// What is put there.
     pub libraries: &'a Libraries,
@@ -161,7 +161,7 @@ impl Present {
     }
 
     /// The change to a text with our part in it, or to what was there before reheap.
-    fn change_to(self, after: Option<Contents>, is_ours: Ours, change: &mut Change) {
+    fn change_to(self, after: Option<Contents>, is_ours: OurPart, change: &mut Change) {
         let bytes =
             |contents: &Option<Contents>| contents.as_ref().map(|file| file.bytes().to_vec());
         let is_untouched = || {
@@ -170,9 +170,9 @@ impl Present {
         };
         let has_kept = self.kept.is_some();
         let (original, after) = match is_ours {
-            Ours::In if is_untouched() => (Original::Keep, after),
+            OurPart::In if is_untouched() => (Original::Keep, after),
             // One with other contents was edited by another of its names, or is older than what was edited here.
-            Ours::Out if has_kept && bytes(&self.kept) == bytes(&after) => {
+            OurPart::Out if has_kept && bytes(&self.kept) == bytes(&after) => {
                 (Original::Restore, self.kept)
             }
             _ => (Original::None, after),
@@ -180,7 +180,7 @@ impl Present {
         if original == Original::Keep {
             change.delete_if_undone.push(kept(self.path));
         }
-        if is_ours == Ours::Out && has_kept {
+        if is_ours == OurPart::Out && has_kept {
             change.delete_if_done.push(kept(self.path));
         }
         change.add(self.path, self.contents, after, original);
@@ -189,7 +189,7 @@ impl Present {
 
 /// Whether our part shall be in a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Ours {
+enum OurPart {
     In,
     Out,
 }
@@ -220,9 +220,9 @@ pub fn to_enable(
                     original,
                     written: written.clone(),
                 });
-                (Some(written), Ours::In)
+                (Some(written), OurPart::In)
             }
-            None => (original, Ours::Out),
+            None => (original, OurPart::Out),
         };
         present.change_to(after, is_ours, &mut change);
     }
@@ -292,7 +292,7 @@ pub fn to_disable(disk: &Disk, record: Option<&Record>) -> anyhow::Result<Option
     for path in [LD_SO_PRELOAD, PROFILE_SCRIPT] {
         let present = Present::read(disk, path)?;
         let after = present.original(record);
-        present.change_to(after, Ours::Out, &mut change);
+        present.change_to(after, OurPart::Out, &mut change);
     }
     change.add(RECORD, disk.read(RECORD)?, None, Original::None);
     change.delete_if_done.extend(directories(disk.root));

@@ -24,7 +24,7 @@ pub(crate) enum Mishap {
     Failure(usize),
     /// This step is taken and fails all the same, as when what was written does not come to the disk.
     LateFailure(usize),
-    /// The same, and before the second step the process is gone.
+    /// The first step is taken and fails all the same, and before the second the process is gone.
     LateFailureAndDeath(usize, usize),
     /// The process is gone before this step, so none of the later ones is taken.
     Death(usize),
@@ -67,7 +67,7 @@ type Snapshot = BTreeMap<PathBuf, Seen>;
 struct Seen {
     mode: u32,
     contents: String,
-    /// Of a file: which it is, so that its other names, its times and its attributes are the same too.
+    /// Which file it is, so that its other names, its times and its attributes are the same too.
     inode: Option<u64>,
 }
 

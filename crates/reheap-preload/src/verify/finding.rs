@@ -2,7 +2,7 @@
 
 use super::Verification;
 use super::observe::{Death, Lost, Observed};
-use crate::census::{Census, Uncounted, Without};
+use crate::census::{Census, ProcessWithoutLibrary, Uncounted};
 use reheap_allocators::probe::{Observation, WhyNot};
 use reheap_bench::results::{Outcome, signal_name};
 use reheap_command::exit;
@@ -62,12 +62,12 @@ pub struct Finding {
     calls: u64,
     /// How many processes loaded it.
     processes: u64,
-    /// The same as a clause, where calls reached it.
+    /// The calls and processes as a clause, where calls reached the library.
     seen: Option<String>,
     #[serde(flatten)]
     with: Ending,
     /// Processes that ran without the library.
-    without_library: Vec<Without>,
+    without_library: Vec<ProcessWithoutLibrary>,
     /// The run without the allocator, if one was needed.
     without_allocator: Option<Ending>,
     #[serde(skip)]
@@ -158,7 +158,12 @@ impl Finding {
         }
         if !finding.problems.is_empty() {
             finding.verdict = Verdict::Failed;
-        } else if finding.with.signals.iter().any(|it| it.leaves_doubt) {
+        } else if finding
+            .with
+            .signals
+            .iter()
+            .any(|signal| signal.leaves_doubt)
+        {
             finding.say_that_it_dies_anyway();
         } else if let Some((program, uncounted)) = uncounted {
             finding.say_that_it_is_uncounted(&program, uncounted);
@@ -214,7 +219,11 @@ impl Finding {
 
     fn say_that_it_dies_anyway(&mut self) {
         self.verdict = Verdict::Undecided;
-        let doubtful = self.with.signals.iter().filter(|it| it.leaves_doubt);
+        let doubtful = self
+            .with
+            .signals
+            .iter()
+            .filter(|signal| signal.leaves_doubt);
         let (named, allocator) = (named(&doubtful.collect::<Vec<_>>()), self.allocator);
         self.problems.push(format!(
             "{named}, and without {allocator} as well: this says nothing about {allocator}"
@@ -238,7 +247,7 @@ impl Finding {
             .with
             .signals
             .iter()
-            .filter(|it| it.counts && !it.also_without)
+            .filter(|signal| signal.counts && !signal.also_without)
             .collect();
         if blamed.is_empty() {
             return;
@@ -324,7 +333,7 @@ impl Finding {
     /// Wrappers such as `env -i` become the program that the user means, and that program must have the allocator.
     fn say_what_it_became(&mut self, with: &Observed) {
         let allocator = self.allocator;
-        let is_command = |without: &&Without| without.process == with.command;
+        let is_command = |without: &&ProcessWithoutLibrary| without.process == with.command;
         if let Some(became) = self.without_library.iter().find(is_command) {
             let (program, reason) = (became.program.display(), &became.reason);
             self.problems.push(format!(
@@ -402,8 +411,12 @@ impl Ending {
             process: death.process,
             program: death.program.display().to_string(),
             signal: name(death.signal),
-            also_without: other
-                .is_some_and(|other| other.deaths.iter().any(|it| it.is_like(death))),
+            also_without: other.is_some_and(|other| {
+                other
+                    .deaths
+                    .iter()
+                    .any(|candidate| candidate.is_like(death))
+            }),
             counts: leaves_doubt(death) || death.signal == Signal::KILL.as_raw(),
             leaves_doubt: leaves_doubt(death),
             death: death.clone(),

@@ -79,7 +79,7 @@ pub(super) struct Lost {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Death {
     pub(super) process: Option<u32>,
-    /// Its program, or its parent's where only that is known.
+    /// The process's program, or its parent's where only that is known.
     pub(super) program: PathBuf,
     pub(super) is_of_child: bool,
     pub(super) signal: i32,
@@ -227,7 +227,7 @@ fn gone(family: &Family, seen: &Seen) -> BTreeSet<u32> {
     processes.filter(is_gone).collect()
 }
 
-/// Those of them that ended without a report, from themselves or from their parents. The last look decides, because the
+/// The processes of `gone` that ended without a report, from themselves or from their parents. The last look decides, because the
 /// report may come late.
 fn lost(gone: &BTreeSet<u32>, seen: &Seen) -> Vec<Lost> {
     let is_lost = |started: &&Started| !started.is_over && gone.contains(&started.process);

@@ -100,7 +100,7 @@ fn a_child_dies_and_the_command_goes_on() {
     );
 }
 
-/// The same program as the init of a PID namespace, where a tracer's signals are lost.
+/// Watches the program `dies` as the init of a PID namespace, where a tracer's signals are lost.
 fn watched_as_init(arguments: &[&str]) -> Watched {
     let directory = scratch_directory();
     let program = compile("dies", Link::Dynamic, directory.path());
@@ -173,7 +173,7 @@ fn a_handler_that_sends_the_signal_again_does_not_hide_the_fault() {
     assert_eq!(functions(death), ["innermost", "middle", "main"]);
 }
 
-/// As runtimes do that use faults, and programs that check something after they survived one.
+/// Runtimes use faults, and programs check something after they survived one.
 #[test]
 fn a_fault_that_a_program_survived_is_not_what_it_dies_of() {
     let watched = watched(Link::Dynamic, &["survives", "abort"]);

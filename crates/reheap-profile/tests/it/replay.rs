@@ -180,7 +180,7 @@ fn untouched_blocks_take_no_memory() {
     }
 }
 
-/// Of an allocator that gives each block a mapping of its own, so that their list is far longer than the replayer reads.
+/// The allocator gives each block a mapping of its own, so that the list of mappings is far longer than the replayer reads.
 #[test]
 fn the_file_of_malloc_is_known_however_many_mappings_there_are() {
     let directory = tempfile::tempdir().unwrap();

@@ -311,7 +311,7 @@ impl Running {
 /// One call of `probe`.
 pub(crate) struct Sample {
     pub(crate) machine: Processor,
-    /// As backtrace(3) saw it, from the caller of `probe` on; empty without glibc.
+    /// The stack as backtrace(3) saw it, from the caller of `probe` on; empty without glibc.
     pub(crate) backtrace: Vec<u64>,
     pub(crate) captured: Vec<u8>,
     pub(crate) maps: Vec<u8>,

@@ -48,7 +48,7 @@ fn a_page_is_well_formed_and_each_cell_has_its_message() {
         .descendants()
         .filter(|node| node.has_tag_name("details"));
     let text = |node: roxmltree::Node<'_, '_>| -> String {
-        node.descendants().filter_map(|it| it.text()).collect()
+        node.descendants().filter_map(|node| node.text()).collect()
     };
     let cells: Vec<String> = cells.map(text).collect();
     let has = |parts: [&str; 3]| {
@@ -95,7 +95,7 @@ fn no_name_and_no_message_is_markup() {
     let columns = |line: &str| line.replace("\\|", "").matches('|').count();
     let rows: Vec<usize> = table
         .lines()
-        .filter(|it| it.starts_with('|'))
+        .filter(|line| line.starts_with('|'))
         .map(columns)
         .collect();
     assert!(rows.iter().all(|count| *count == rows[0]), "{table}");

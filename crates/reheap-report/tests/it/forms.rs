@@ -354,7 +354,7 @@ fn words_of(text: &str) -> String {
     let mut rest = text.chars().peekable();
     while let Some(character) = rest.next() {
         let next = rest.peek().copied().unwrap_or(' ');
-        let is_sign = |it: char| it == '+' || it == ',';
+        let is_sign = |character: char| character == '+' || character == ',';
         let is_number = character == ',' && before.is_ascii_digit() && next.is_ascii_digit();
         match character {
             ' ' if next == '%' => words.push('_'),
@@ -396,7 +396,7 @@ proptest! {
     fn a_word_stays_whole(names in proptest::collection::vec("[a-z_=.-]{1,60}", 1..5), width in 20usize..140) {
         let results = renamed(fixtures::small(), &names);
         let text = text(&results, Style { width, ..Style::default() });
-        let shown = results[0].benchmarks.iter().flat_map(|it| &it.variants);
+        let shown = results[0].benchmarks.iter().flat_map(|benchmark| &benchmark.variants);
         for variant in shown.filter(|variant| variant.role != Role::BaselineCopy) {
             prop_assert!(text.contains(&variant.name), "no {} in\n{text}", variant.name);
         }

@@ -41,7 +41,7 @@ fn a_call_site_has_changed_only_if_it_is_beyond_chance() {
     let sites = json["call_sites"].as_array().unwrap();
     let functions: Vec<&str> = sites
         .iter()
-        .map(|it| it["function"].as_str().unwrap())
+        .map(|site| site["function"].as_str().unwrap())
         .collect();
     assert_eq!(
         functions,

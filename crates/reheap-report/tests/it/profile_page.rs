@@ -18,14 +18,14 @@ fn page(html: &str) -> Document<'_> {
 fn of_class<'a>(page: &'a Document<'_>, class: &'static str) -> impl Iterator<Item = Node<'a, 'a>> {
     let has = move |node: &Node<'_, '_>| {
         node.attribute("class")
-            .is_some_and(|all| all.split(' ').any(|it| it == class))
+            .is_some_and(|all| all.split(' ').any(|other| other == class))
     };
     page.descendants().filter(has)
 }
 
 fn all_text(node: Node<'_, '_>) -> String {
     node.descendants()
-        .filter_map(|it| it.text().filter(|_| it.is_text()))
+        .filter_map(|node| node.text().filter(|_| node.is_text()))
         .collect()
 }
 
@@ -64,7 +64,7 @@ fn a_page_begins_with_the_verdict_and_shows_every_part() {
     let page = page(&html);
     let headline = page
         .descendants()
-        .find(|it| it.has_tag_name(("http://www.w3.org/1999/xhtml", "h1")))
+        .find(|node| node.has_tag_name(("http://www.w3.org/1999/xhtml", "h1")))
         .unwrap();
     assert!(
         all_text(headline)
@@ -72,13 +72,13 @@ fn a_page_begins_with_the_verdict_and_shows_every_part() {
     );
     let code = page
         .descendants()
-        .find(|it| it.tag_name().name() == "code")
+        .find(|node| node.tag_name().name() == "code")
         .unwrap();
     let command = "reheap recommend --profile 'a b.json' -- /usr/sbin/queue-server --threads=18";
     assert_eq!(all_text(code), command);
     let titles = page
         .descendants()
-        .filter(|it| it.tag_name().name() == "h2")
+        .filter(|node| node.tag_name().name() == "h2")
         .map(all_text);
     let expected = [
         "What was seen",
@@ -141,10 +141,10 @@ fn boxes_of_a_flame_graph_are_within_their_callers_and_beside_each_other() {
             for pair in boxes.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
                 assert!(pair[0].2 <= pair[1].1 + tolerance, "{pair:?}");
             }
-            for (row, left, right) in boxes.iter().filter(|it| it.0 > 0) {
-                let mut callers = boxes.iter().filter(|it| it.0 + 19 == *row);
-                let within =
-                    callers.any(|it| it.1 <= left + tolerance && it.2 >= right - tolerance);
+            for (row, left, right) in boxes.iter().filter(|shape| shape.0 > 0) {
+                let mut callers = boxes.iter().filter(|caller| caller.0 + 19 == *row);
+                let within = callers
+                    .any(|caller| caller.1 <= left + tolerance && caller.2 >= right - tolerance);
                 assert!(within, "{row} {left} {right}");
             }
         }
@@ -175,7 +175,7 @@ proptest! {
     fn any_name_and_figure_leaves_a_page_well_formed(profile in profiles::shaken::a_profile()) {
         let html = html(&profile, Some("<x>"));
         let page = page(&html);
-        prop_assert_eq!(page.descendants().filter(|it| it.tag_name().name() == "script").count(), 1);
+        prop_assert_eq!(page.descendants().filter(|node| node.tag_name().name() == "script").count(), 1);
         prop_assert!(!html.contains("NaN") && !html.contains("inf%"));
     }
 }

@@ -117,8 +117,8 @@ impl proto::Profile {
         let file = Some(self.string(function.filename).to_owned());
         Frame {
             function: self.string(function.name).to_owned(),
-            module: mapping.map(|it| self.string(it.filename).to_owned()),
-            file: file.filter(|it| !it.is_empty()),
+            module: mapping.map(|mapping| self.string(mapping.filename).to_owned()),
+            file: file.filter(|name| !name.is_empty()),
             line: (line.line > 0).then_some(line.line as u32),
             inlined: false,
         }
@@ -131,7 +131,7 @@ fn pprof_gets_every_stack_with_its_four_figures() {
     let file = unpacked(&profile);
     let types = file.sample_type.iter();
     let types: Vec<String> = types
-        .map(|it| format!("{}/{}", file.string(it.r#type), file.string(it.unit)))
+        .map(|kind| format!("{}/{}", file.string(kind.r#type), file.string(kind.unit)))
         .collect();
     let expected = [
         "alloc_objects/count",
@@ -151,7 +151,11 @@ fn pprof_gets_every_stack_with_its_four_figures() {
         file.string(file.comment[0]),
         "./json --rounds 40 'large file.json'"
     );
-    assert!(file.mapping.iter().all(|it| it.has_functions && it.id > 0));
+    assert!(
+        file.mapping
+            .iter()
+            .all(|mapping| mapping.has_functions && mapping.id > 0)
+    );
     let sites = &profile.processes[0].sites;
     assert_eq!(file.sample.len(), sites.stacks.len());
     for (sample, site) in file.sample.iter().zip(&sites.stacks) {
@@ -165,12 +169,12 @@ fn pprof_gets_every_stack_with_its_four_figures() {
         let frames: Vec<Frame> = sample
             .location_id
             .iter()
-            .map(|it| file.frame(*it))
+            .map(|location| file.frame(*location))
             .collect();
         let expected = site
             .frames
             .iter()
-            .map(|it| sites.frames[*it as usize].clone());
+            .map(|index| sites.frames[*index as usize].clone());
         let expected: Vec<Frame> = expected
             .map(|frame| Frame {
                 inlined: false,
@@ -222,7 +226,7 @@ fn dhat_gets_what_its_viewer_asks_for() {
     assert_eq!(points[1]["tbk"], 3_212_345);
     let names = points[1]["fs"].as_array().unwrap().iter();
     let names: Vec<&Value> = names
-        .map(|it| &frames[it.as_u64().unwrap() as usize])
+        .map(|frame| &frames[frame.as_u64().unwrap() as usize])
         .collect();
     let expected = [
         "json::text::unescape (src/text.rs:44)",
@@ -243,21 +247,21 @@ fn the_firefox_profiler_gets_the_curve_and_the_allocations() {
     );
     let changes = counter["samples"]["count"].as_array().unwrap();
     assert_eq!(changes.len(), profile.processes[0].curve.len());
-    let end: f64 = changes.iter().map(|it| it.as_f64().unwrap()).sum();
+    let end: f64 = changes.iter().map(|change| change.as_f64().unwrap()).sum();
     assert_eq!(
         end as u64,
         profile.processes[0].curve.last().unwrap().live.bytes
     );
     let allocations = &file["threads"][0]["nativeAllocations"];
     let weights = allocations["weight"].as_array().unwrap().iter();
-    let weights: Vec<i64> = weights.map(|it| it.as_i64().unwrap()).collect();
+    let weights: Vec<i64> = weights.map(|weight| weight.as_i64().unwrap()).collect();
     let sites = &profile.processes[0].sites.stacks;
     let sum = |figure: fn(&reheap_profile::profile::Site) -> f64| {
         sites.iter().map(figure).sum::<f64>() as i64
     };
-    let allocated: i64 = weights.iter().filter(|it| **it > 0).sum();
-    assert_eq!(allocated, sum(|it| it.allocated_bytes));
-    assert_eq!(weights.iter().sum::<i64>(), sum(|it| it.live_bytes));
+    let allocated: i64 = weights.iter().filter(|weight| **weight > 0).sum();
+    assert_eq!(allocated, sum(|site| site.allocated_bytes));
+    assert_eq!(weights.iter().sum::<i64>(), sum(|site| site.live_bytes));
     assert!(allocations["memoryAddress"].is_array());
 }
 

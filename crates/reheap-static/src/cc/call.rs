@@ -110,7 +110,7 @@ pub fn with_response_files(arguments: &[OsString]) -> Result<Vec<OsString>, Fail
     Ok(read)
 }
 
-/// As many as GCC reads. More are named only by a file that names itself.
+/// How many response files GCC reads. More are named only by a file that names itself.
 const RESPONSE_FILES_MAX: usize = 2000;
 
 fn expand(

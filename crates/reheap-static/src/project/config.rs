@@ -106,8 +106,8 @@ impl Config {
         let configured = self.configured.rustflags(target.triple());
         let configured = configured.context("cannot read the configuration of Cargo")?;
         let mut flags = configured.map_or_else(Vec::new, |configured| configured.flags);
-        let given = self.given.iter().chain(&self.included);
-        let given: Vec<String> = given.flat_map(Source::rust_flags).collect();
+        let sources = self.given.iter().chain(&self.included);
+        let given: Vec<String> = sources.flat_map(Source::rust_flags).collect();
         let given = given.join(" ");
         if given.contains("crt-static") || flags.iter().any(|flag| flag.contains("crt-static")) {
             return Ok(None);

@@ -96,7 +96,7 @@ pub(crate) struct Flags(Vec<OsString>);
 
 /// A flag or another word, and where it is.
 struct Found {
-    /// With its dashes; none for a word that is no flag.
+    /// The flag with its dashes; `None` for a word that is no flag.
     flag: Option<String>,
     value: Option<String>,
     words: Range<usize>,
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[derive(clap::Parser)]
-    struct OfTheTest {
+    struct TestArguments {
         #[command(flatten)]
         choice: AllocatorArguments,
         #[arg(long, num_args = 0..=1)]
@@ -240,7 +240,7 @@ mod tests {
     }
 
     fn separated(arguments: &[&str]) -> Vec<OsString> {
-        let mut command = <OfTheTest as clap::CommandFactory>::command();
+        let mut command = <TestArguments as clap::CommandFactory>::command();
         command.build();
         separate(&command, &strings(arguments))
     }

@@ -22,9 +22,10 @@ impl Session {
             temporary.map(tempfile::TempDir::keep);
             return Ok(exit::passed_on(status));
         }
-        let built = artifacts.iter();
-        let built = built.filter_map(|artifact| Some((artifact.executable.as_deref()?, artifact)));
-        let built: Vec<(&Path, &Artifact)> = built.collect();
+        let executables = artifacts
+            .iter()
+            .filter_map(|artifact| Some((artifact.executable.as_deref()?, artifact)));
+        let built: Vec<(&Path, &Artifact)> = executables.collect();
         if built.is_empty() && !self.flags.has(&["--list"]) {
             self.note("Cargo installed nothing: installed programs keep their allocator; use --force to replace them");
         }

@@ -102,7 +102,7 @@ pub(crate) struct Format {
 }
 
 impl Format {
-    /// For the values of the user's `--message-format`.
+    /// What the values of the user's `--message-format` ask for.
     pub(crate) fn of(given: &[String]) -> Self {
         let (for_cargo, is_forwarded) = match given.join(",").as_str() {
             "" | "human" => ("json-render-diagnostics".to_owned(), false),

@@ -48,7 +48,7 @@ struct Dependency {
 
 #[derive(Debug, Deserialize)]
 struct Kind {
-    /// None for what is compiled into the package, else `build` or `dev`.
+    /// `build` or `dev`; `None` for what is compiled into the package.
     kind: Option<String>,
 }
 
@@ -129,7 +129,7 @@ impl Metadata {
     }
 }
 
-/// Its two addresses, whatever mirror they are fetched from.
+/// Whether a source is crates.io, which has two addresses, whatever mirror packages are fetched from.
 fn is_crates_io(source: &str) -> bool {
     source == "registry+https://github.com/rust-lang/crates.io-index"
         || source == "sparse+https://index.crates.io/"

@@ -18,7 +18,7 @@ pub(crate) struct ProjectChoice {
     pub(crate) allocator: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tuning: Option<BTreeMap<String, TuningValue>>,
-    /// In bytes.
+    /// The size of stacks of threads that set none, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) stack_size: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -82,7 +82,7 @@ impl ProjectChoice {
         Ok(choice)
     }
 
-    /// The same as wishes for a static executable.
+    /// The choice as wishes for a static executable.
     pub(super) fn wishes(&self, table: Table) -> Wishes {
         let option = |(key, value): (&String, &TuningValue)| format!("{key}={value}");
         let tuning = self.tuning.as_ref();

@@ -7,7 +7,7 @@ use reheap_command::choice::Choice;
 use reheap_command::ui::Failure;
 use reheap_elf::identify::{Confidence, Kind, MarkerIdentity, RustGlobalAllocator, identify};
 use reheap_elf::{Architecture, family};
-use reheap_subject::opened::Opened;
+use reheap_subject::open_file::OpenFile;
 use std::fmt;
 use std::fs;
 use std::path::Path;
@@ -41,7 +41,7 @@ pub struct Hints {
 }
 
 impl Hints {
-    /// For what Cargo made.
+    /// Hints about what Cargo made.
     pub const OF_CARGO: Self = Self {
         not_static: Some("remove `-C target-feature=-crt-static` from the Rust flags"),
         another: Some(
@@ -54,7 +54,7 @@ impl Hints {
 pub fn of_executable(path: &Path, choice: &Choice, hints: Hints) -> anyhow::Result<Proof> {
     let shown = path.display();
     let cannot = || format!("cannot read `{shown}`");
-    let file = fs::File::open(path).and_then(Opened::new);
+    let file = fs::File::open(path).and_then(OpenFile::new);
     let file = file.with_context(cannot)?;
     let identity = identify(&file).with_context(cannot)?;
     if !matches!(identity.kind, Kind::Static | Kind::StaticPie) {

@@ -123,11 +123,11 @@ pub(crate) struct Linked {
 /// When a link was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
-    /// By Cargo, as planned.
+    /// Cargo linked it as planned.
     AsBuilt,
-    /// By reheap, just now.
+    /// reheap relinked it just now.
     Relinked,
-    /// By another plan, and not relinked yet.
+    /// It was linked by another plan, and not relinked yet.
     Outdated,
 }
 

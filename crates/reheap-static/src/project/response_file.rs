@@ -20,9 +20,9 @@ use std::process::Command;
 /// How a linker gets its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Passing {
-    /// As words of the command, or in a file if the system refuses that.
+    /// Arguments are words of the command, or in a file if the system refuses that.
     Command,
-    /// In a file, because rustc has tried a command.
+    /// Arguments are in a file, because rustc has tried a command.
     ResponseFile,
 }
 

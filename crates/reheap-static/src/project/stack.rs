@@ -1,7 +1,7 @@
 //! Sets the size of threads' stacks where a linker does not: mold 1.10 ignores `-z stack-size=`.
 
 use anyhow::Context as _;
-use reheap_subject::opened::Opened;
+use reheap_subject::open_file::OpenFile;
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt as _;
@@ -20,7 +20,7 @@ pub fn set_if_ignored(executable: &Path, words: &[OsString]) -> anyhow::Result<(
     if !file.metadata().with_context(cannot)?.is_file() {
         return Ok(()); // /dev/null
     }
-    let opened = Opened::new(file).with_context(cannot)?;
+    let opened = OpenFile::new(file).with_context(cannot)?;
     let stated = reheap_elf::stack::size(&opened).with_context(cannot)?;
     if let Some(stated) = stated.filter(|stated| stated.bytes == 0) {
         let file = OpenOptions::new().write(true).open(executable);

@@ -37,7 +37,7 @@ pub(super) struct Member {
 
 /// What `cargo metadata` prints, as far as it counts here.
 #[derive(Deserialize)]
-struct Described {
+struct CargoMetadata {
     packages: Vec<DescribedPackage>,
     /// Cargo before 1.71 does not tell.
     #[serde(default)]
@@ -57,9 +57,9 @@ struct DescribedPackage {
 /// Something for each package that is linked.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct ByPackage<T> {
-    /// By the directory of the package's manifest.
+    /// What packages have, by the directory of the package's manifest.
     packages: Vec<(PathBuf, T)>,
-    /// For packages that are not among them.
+    /// What all other packages have.
     others: T,
 }
 
@@ -100,7 +100,7 @@ impl<T> ByPackage<T> {
 }
 
 impl<T: PartialEq> ByPackage<T> {
-    /// The same in fewer words, for an environment variable.
+    /// Leaves out packages that have what the others have, so that it is short in an environment variable.
     pub(super) fn shortened(mut self) -> Self {
         self.packages.retain(|(_, value)| *value != self.others);
         self
@@ -118,7 +118,7 @@ impl Workspace {
             let text = format!("cannot build a Cargo project here: {reason}");
             return Err(Failure::failed(text).into());
         }
-        let described: Described = serde_json::from_slice(&output.stdout)
+        let described: CargoMetadata = serde_json::from_slice(&output.stdout)
             .context("cannot read what `cargo metadata` printed")?;
         let manifest = described.workspace_root.join("Cargo.toml");
         let table = table(&manifest, OF_WORKSPACE)?;

@@ -41,7 +41,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// From lines `NAME=value`, of which the last one of a name counts.
+    /// Reads lines `NAME=value`, of which the last one of a name counts.
     pub(super) fn new(lines: &[String]) -> Self {
         let values = lines.iter().filter_map(|line| line.split_once('='));
         let values = values.map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -51,7 +51,7 @@ impl Environment {
         }
     }
 
-    /// With a library in front of all that is preloaded.
+    /// Adds a library in front of all that is preloaded.
     pub(super) fn with_preload(mut self, library: &str) -> Self {
         let list = match self.preloads() {
             "" => library.to_owned(),

@@ -1,7 +1,7 @@
 //! Finds the libraries that the dynamic linker of an image loads into its program.
 
 use super::{Contents, EntryPoint};
-use crate::opened::Opened;
+use crate::open_file::OpenFile;
 use crate::program::libraries::{Closure, Libraries};
 use reheap_allocators::preload::glibc_library_directories;
 use reheap_allocators::target::Libc;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// What loads libraries into a program.
 pub struct Loader<'a> {
-    /// Those of the image.
+    /// The image's libraries.
     pub libraries: Libraries<'a>,
     contents: &'a Contents<'a>,
     program: PathBuf,
@@ -23,7 +23,7 @@ pub struct Loader<'a> {
 }
 
 impl<'a> Loader<'a> {
-    /// Of a program in an image.
+    /// The loader of a program in an image.
     pub fn new(contents: &'a Contents<'a>, program: &EntryPoint, identity: &Identity) -> Self {
         let first = program
             .environment
@@ -46,7 +46,7 @@ impl<'a> Loader<'a> {
     }
 
     /// The file that the dynamic linker takes for an entry of a list of preloads.
-    pub fn find(&self, entry: &str) -> Option<(PathBuf, Opened)> {
+    pub fn find(&self, entry: &str) -> Option<(PathBuf, OpenFile)> {
         let open = |path: PathBuf| Some((path.clone(), self.contents.noting(&path)?));
         if !entry.contains('/') {
             // Once for all entries: layers may be unpacked for it.

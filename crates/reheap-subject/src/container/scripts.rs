@@ -12,7 +12,7 @@ pub(super) struct Script<'a> {
     pub(super) text: &'a str,
     /// `None` for the text behind `-c`.
     pub(super) file: Option<&'a Path>,
-    /// Those that `"$@"` stands for.
+    /// The arguments that `"$@"` stands for.
     pub(super) arguments: &'a [String],
     /// The text of a file that it includes.
     pub(super) include: &'a dyn Fn(&str) -> Option<String>,

@@ -20,7 +20,7 @@ pub(super) struct Command {
 pub(super) enum When {
     Always,
     Perhaps,
-    /// If a test has found that this variable is empty.
+    /// When a test has found that this variable is empty.
     Without(&'static str),
 }
 
@@ -37,7 +37,7 @@ enum Token {
 }
 
 impl When {
-    /// If both are true.
+    /// When both are true.
     fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Always, when) | (when, Self::Always) => when,

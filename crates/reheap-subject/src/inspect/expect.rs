@@ -35,7 +35,7 @@ enum Family {
 /// Whether a subject has what is expected.
 #[derive(Debug)]
 pub struct Judgement {
-    /// None where reheap cannot tell.
+    /// Whether the subject is as expected; `None` where reheap cannot tell.
     pub matches: Option<bool>,
     /// A sentence about the subject, with how reheap knows.
     pub explanation: String,
@@ -66,16 +66,16 @@ impl Judgement {
 enum Comparison {
     Same,
     Another,
-    /// With the reason.
+    /// reheap cannot tell, for this reason.
     Unknown(String),
 }
 
 /// What reheap saw of a subject, file or process.
 struct Seen<'a> {
     malloc: &'a MallocVerdict,
-    /// Of all files that malloc may be in.
+    /// The allocators of all files that malloc may be in.
     allocators: Vec<&'a FoundAllocator>,
-    /// Of the program's own file.
+    /// The allocators of the program's own file.
     own: Vec<&'a FoundAllocator>,
     rust: Option<&'a RustGlobalAllocator>,
     marker: Option<&'a MarkerIdentity>,
@@ -126,7 +126,7 @@ impl Expected {
         })
     }
 
-    /// As the user typed it.
+    /// The expectation as the user typed it.
     pub fn typed(&self) -> &str {
         &self.typed
     }

@@ -4,7 +4,7 @@
 //! of file before it opens it, and never waits while opening.
 
 use crate::container::ContainerError;
-use crate::opened::Opened;
+use crate::open_file::OpenFile;
 use reheap_command::ui;
 use reheap_elf::error::ElfError;
 use std::fs::File;
@@ -39,7 +39,7 @@ pub enum FileError {
 }
 
 /// Opens a program, library, object or archive.
-pub fn open(path: &Path) -> Result<Opened, FileError> {
+pub fn open(path: &Path) -> Result<OpenFile, FileError> {
     let file_type = std::fs::metadata(path).map_err(io_error)?.file_type();
     if !file_type.is_file() {
         return Err(FileError::NotAFile(match () {
@@ -56,7 +56,7 @@ pub fn open(path: &Path) -> Result<Opened, FileError> {
         .custom_flags(nonblocking)
         .open(path)
         .map_err(io_error)?;
-    Opened::new(file).map_err(io_error)
+    OpenFile::new(file).map_err(io_error)
 }
 
 pub(super) fn io_error(error: io::Error) -> FileError {

@@ -91,7 +91,7 @@ fn of_file(identity: &Identity, malloc: String) -> Vec<String> {
     facts
 }
 
-/// Its name. The line already says next to the allocator's name that it is unused.
+/// The name of a hazard. The line already says next to the allocator's name that it is unused.
 fn hazard(hazard: &Hazard) -> Option<&'static str> {
     match hazard {
         Hazard::UnusedAllocator { .. } => None,

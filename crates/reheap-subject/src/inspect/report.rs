@@ -13,7 +13,7 @@ use std::fmt;
 pub enum Report {
     /// A program, library or archive.
     File {
-        /// As the user named it.
+        /// The file as the user named it.
         file: String,
         /// What it is.
         #[serde(flatten)]

@@ -2,7 +2,7 @@
 
 use super::file::{self, FileError};
 use super::hardening;
-use crate::opened::Opened;
+use crate::open_file::OpenFile;
 use crate::process_scope::{self, Conclusion, Contents, Object, Scope};
 use reheap_command::env_vars::LD_PRELOAD;
 use reheap_command::ui;
@@ -57,7 +57,7 @@ pub struct Running {
     /// Every allocator in the files that are mapped.
     pub(super) allocators: Vec<MappedAllocator>,
     pub(super) rust_global_allocator: Option<RustGlobalAllocator>,
-    /// Of its executable.
+    /// The executable's protections.
     pub(super) protections: Option<Protections>,
     pub(super) preload: Vec<Preload>,
     pub(super) tuning: BTreeMap<String, String>,
@@ -87,7 +87,7 @@ pub(crate) struct Preload {
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(crate) enum RunningHazard {
-    /// Of a file that is mapped.
+    /// A hazard of a file that is mapped.
     OfFile {
         file: String,
         #[serde(flatten)]
@@ -128,7 +128,7 @@ impl Files {
         if let Some(known) = self.known.borrow().get(&key) {
             return Ok(known.clone());
         }
-        let file = file.try_clone().and_then(Opened::new);
+        let file = file.try_clone().and_then(OpenFile::new);
         let file = file.map_err(file::io_error)?;
         let contents = Rc::new(Contents {
             identity: hardening::identify(&file)?,
@@ -165,13 +165,13 @@ pub(super) fn inspect(pid: u32, files: &Files) -> Result<Running, InspectProcess
         };
     }
     let preload = preloads(&process, &environment, &objects);
-    let looked = Looked {
+    let search = MallocSearch {
         process: &process,
         objects: &objects,
         executable: objects.iter().position(|object| object.inode == inode),
         preloads: preload.iter().filter_map(|(_, index)| *index).collect(),
     };
-    let conclusion = looked.malloc(&contents.identity);
+    let conclusion = search.malloc(&contents.identity);
     // All of this describes one program only if the process still runs it.
     if process.executable()?.0 != path {
         return Err(ProcessError::Ended.into());
@@ -240,14 +240,14 @@ pub enum InspectProcessError {
     },
 }
 
-struct Looked<'a> {
+struct MallocSearch<'a> {
     process: &'a Process,
     objects: &'a [Object],
     executable: Option<usize>,
     preloads: Vec<usize>,
 }
 
-impl Looked<'_> {
+impl MallocSearch<'_> {
     fn malloc(self, identity: &Identity) -> Conclusion {
         let (Kind::Dynamic | Kind::SharedLibrary, Some(executable)) =
             (identity.kind, self.executable)
@@ -389,11 +389,9 @@ fn hazards(
 ) -> Vec<RunningHazard> {
     let mut hazards: Vec<RunningHazard> = Vec::new();
     if !conclusion.several.is_empty() {
-        let files = conclusion.several.iter();
-        let files = files.map(|&index| objects[index].path.to_string_lossy().into_owned());
-        let files = files.collect();
+        let file = |&index: &usize| objects[index].path.to_string_lossy().into_owned();
         hazards.push(RunningHazard::OfProcess(ProcessHazard::SeveralMallocs {
-            files,
+            files: conclusion.several.iter().map(file).collect(),
         }));
     }
     for missing in preload.iter().filter(|preload| !preload.is_loaded) {

@@ -67,7 +67,7 @@ impl Block {
         }
     }
 
-    /// With the allocators in its file, and those beside it.
+    /// Adds what a file is, with the allocators in it and those beside it.
     fn add_identity(&mut self, identity: &Identity, known: &[FoundAllocator]) {
         self.add("is", what_it_is(identity));
         let malloc = Malloc::of(&identity.malloc, known, &identity.libc);
@@ -364,13 +364,13 @@ impl<'a> Malloc<'a> {
 
     fn long(&self) -> String {
         let confidence = self.verdict.confidence;
-        let confidence = confidence.map(|confidence| format!(", {confidence}"));
-        let confidence = confidence.unwrap_or_default();
-        format!("{}{confidence}: {}", self.provider, self.verdict.reason)
+        let doubt = confidence.map(|confidence| format!(", {confidence}"));
+        let doubt = doubt.unwrap_or_default();
+        format!("{}{doubt}: {}", self.provider, self.verdict.reason)
     }
 }
 
-/// Its name with what is known of its version and variant.
+/// The name of an allocator with what is known of its version and variant.
 pub(super) fn name_of(found: &FoundAllocator) -> String {
     let name = readable_name(&found.name);
     // The catalogue's `mimalloc-secure` says it in its name.

@@ -7,7 +7,7 @@
 //! A hostile image may name a thousand libraries in ten thousand directories, and let each entry of its cache have the same
 //! name of a megabyte. So each of these has a limit, and none is more than programs and systems have.
 
-use crate::opened::Opened;
+use crate::open_file::OpenFile;
 use reheap_allocators::target::Libc;
 use reheap_elf::linkage::{self, Linkage};
 use reheap_elf::source::Source as _;
@@ -29,7 +29,7 @@ const MISSES_MAX: usize = 50_000;
 pub(crate) const PATH_MAX: usize = 4096;
 
 /// Opens a file of the system by its path there.
-type Open<'a> = Box<dyn Fn(&Path) -> Option<Opened> + 'a>;
+type Open<'a> = Box<dyn Fn(&Path) -> Option<OpenFile> + 'a>;
 
 /// Where libraries are looked for.
 pub struct Libraries<'a> {
@@ -39,7 +39,7 @@ pub struct Libraries<'a> {
     architecture: String,
     cache: OnceCell<HashMap<String, PathBuf>>,
     usual_of_musl: OnceCell<Vec<PathBuf>>,
-    /// Only of files that were found, because there is no end of others.
+    /// What is known of files that were found. There is no end of others.
     known: RefCell<HashMap<PathBuf, Rc<Linkage>>>,
     /// How often something was not found for the latest program.
     misses: Cell<usize>,
@@ -58,22 +58,22 @@ pub struct Loaded {
 /// All that is loaded, in the order in which names are looked up.
 #[derive(Debug, Default)]
 pub struct Closure {
-    /// Those that were found, in the order in which they are searched for a name.
+    /// The libraries that were found, in the order in which they are searched for a name.
     pub loaded: Vec<Loaded>,
     /// The names that were not found.
     pub missing: Vec<String>,
 }
 
 impl<'a> Libraries<'a> {
-    /// Those of a system whose files are opened by `open`, with the directories that come before all others.
+    /// The libraries of a system whose files are opened by `open`, with the directories that come before all others.
     pub fn new(open: impl Fn(&Path) -> Option<File> + 'a, first: Vec<PathBuf>) -> Self {
-        let open = move |path: &Path| Opened::new(open(path)?).ok();
+        let open = move |path: &Path| OpenFile::new(open(path)?).ok();
         Self::of_image(open, first, std::env::consts::ARCH)
     }
 
-    /// Those of a system that may be for another processor, and whose files may be parts of others.
+    /// The libraries of a system that may be for another processor, and whose files may be parts of others.
     pub fn of_image(
-        open: impl Fn(&Path) -> Option<Opened> + 'a,
+        open: impl Fn(&Path) -> Option<OpenFile> + 'a,
         mut first: Vec<PathBuf>,
         architecture: &str,
     ) -> Self {
@@ -90,7 +90,7 @@ impl<'a> Libraries<'a> {
     }
 
     /// Opens a library's file as the program would.
-    pub fn open(&self, path: &Path) -> Option<Opened> {
+    pub fn open(&self, path: &Path) -> Option<OpenFile> {
         (self.open)(path)
     }
 
@@ -217,7 +217,7 @@ impl<'a> Libraries<'a> {
         Some(linkage)
     }
 
-    /// That of glibc.
+    /// What the cache of glibc's dynamic linker lists (ld.so.cache).
     fn cache(&self) -> &HashMap<String, PathBuf> {
         self.cache.get_or_init(|| {
             let bytes = self.text(Path::new(CACHE), CACHE_BYTES_MAX);
@@ -249,8 +249,8 @@ impl<'a> Libraries<'a> {
             let list = format!("/etc/ld-musl-{}.path", self.architecture);
             let listed = self.text(Path::new(&list), MUSLS_LIST_BYTES_MAX);
             let listed = listed.unwrap_or_else(|| b"/lib:/usr/local/lib:/usr/lib".to_vec());
-            let listed = String::from_utf8_lossy(&listed).into_owned();
-            let directories = listed.split([':', '\n']);
+            let text = String::from_utf8_lossy(&listed);
+            let directories = text.split([':', '\n']);
             directories
                 .filter(|directory| !directory.is_empty())
                 .map(PathBuf::from)
@@ -267,7 +267,7 @@ impl<'a> Libraries<'a> {
     }
 }
 
-/// It is already loaded, and musl's is the libc as well.
+/// Whether a name is the dynamic linker's. That is already loaded, and musl's is the libc as well.
 fn is_the_dynamic_linker(name: &str, libc: Libc) -> bool {
     match libc {
         Libc::Glibc => name.starts_with("ld-linux") || name.starts_with("ld64.so"),
@@ -435,7 +435,7 @@ mod tests {
             let (_, contents) = files.iter().find(|(name, _)| Path::new(name) == path)?;
             let mut file = tempfile::tempfile().unwrap();
             file.write_all(contents).unwrap();
-            Opened::new(file).ok()
+            OpenFile::new(file).ok()
         };
         Libraries::of_image(open, Vec::new(), ARCH)
     }

@@ -194,7 +194,7 @@ pub enum Remark {
     /// The program imports no function of the malloc family; of its libraries, only these do.
     /// Nothing calls malloc.
     TakesNoMalloc {
-        /// Those that call malloc.
+        /// The libraries that call malloc.
         libraries: Vec<String>,
     },
 }
@@ -255,10 +255,10 @@ impl fmt::Display for Remark {
     }
 }
 
-/// What a preload meets in a dynamic program and the libraries that it is linked with.
+/// What to expect of a preload in a dynamic program and the libraries that it is linked with.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Meeting {
-    /// What stands in its way.
+pub struct PreloadOutlook {
+    /// What stands in the way of the preload.
     pub obstacle: Option<Obstacle>,
     /// What else to know.
     pub(crate) remarks: Vec<Remark>,
@@ -267,40 +267,40 @@ pub struct Meeting {
 /// The heap of Go's runtime, as `identify` calls it.
 const GO: &str = "go-runtime";
 
-impl Meeting {
-    /// Of a program and its libraries.
+impl PreloadOutlook {
+    /// Looks at a program and its libraries.
     pub fn of(identity: &Identity, file: &Path, libraries: &Libraries<'_>) -> Self {
         if identity.kind != Kind::Dynamic {
             return Self::default(); // something else stands in the way already
         }
-        let mut meeting = Self {
+        let mut outlook = Self {
             obstacle: inside(identity),
             remarks: Vec::new(),
         };
         if identity.allocators.iter().any(|found| found.name == GO) {
-            meeting.remarks.push(Remark::OnlyC);
+            outlook.remarks.push(Remark::OnlyC);
         }
         let libc = match identity.libc.name {
             LibcName::Glibc => Libc::Glibc,
             LibcName::Musl => Libc::Musl,
-            _ => return meeting,
+            _ => return outlook,
         };
-        if meeting.obstacle.is_none() {
+        if outlook.obstacle.is_none() {
             match linked::look(file, libc, libraries) {
                 Linked::No => {}
-                Linked::InTheWay(obstacle) => meeting.obstacle = Some(obstacle),
+                Linked::InTheWay(obstacle) => outlook.obstacle = Some(obstacle),
                 Linked::Idle {
                     library,
                     allocator,
                     asked,
-                } => meeting.remarks.push(Remark::Idle {
+                } => outlook.remarks.push(Remark::Idle {
                     library,
                     allocator,
                     asked,
                 }),
             }
         }
-        meeting
+        outlook
     }
 }
 

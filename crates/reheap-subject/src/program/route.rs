@@ -223,12 +223,13 @@ fn find_file(path: &Path) -> Result<PathBuf, NotRunnable> {
     }
 }
 
-/// For the superuser access(2) looks at more than execve(2) does on some file systems.
+/// Whether anybody may execute the file. For the superuser access(2) looks at more than execve(2) does on some file
+/// systems.
 fn has_execute_bit(metadata: &Metadata) -> bool {
     metadata.permissions().mode() & 0o111 != 0
 }
 
-/// As much of a file as the kernel looks at to tell what it is.
+/// The beginning of a file: as much as the kernel looks at to tell what it is.
 fn beginning(file: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let file = fs::File::open(file)?;

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 
-/// As much of a file as Linux looks at (`BINPRM_BUF_SIZE`).
+/// How much of a file Linux looks at (`BINPRM_BUF_SIZE`).
 pub(crate) const BEGINNING_BYTES: u64 = 256;
 
 /// What a file begins with.

@@ -256,7 +256,7 @@ fn assert_in_order(events: &[Event]) {
     }
 }
 
-/// The same without times, thread by thread.
+/// The events of each thread, without times.
 fn by_thread(events: &[Event]) -> HashMap<u32, Vec<Event>> {
     let mut threads: HashMap<u32, Vec<Event>> = HashMap::new();
     for event in events {
@@ -335,7 +335,7 @@ fn in_order_of_threads(events: &[Event]) -> Vec<Event> {
     events
 }
 
-/// As [`assert_in_order`]. Events that contradict each other may take a block that was lost.
+/// Like [`assert_in_order`], but events that contradict each other may take a block that was lost.
 fn assert_in_order_of_times_and_blocks(events: &[Event]) {
     let mut made = HashMap::new();
     let mut last = 0;

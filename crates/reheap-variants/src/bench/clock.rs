@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 /// A part of the time, for some of the measurements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
-    /// Of what is left now.
+    /// The share of what is left now.
     pub(crate) of_left: f64,
-    /// Of what the user gave, if nothing but measurements took time.
+    /// The share of what the user gave, if nothing but measurements took time.
     pub(crate) of_given: f64,
 }
 
@@ -30,7 +30,7 @@ impl Part {
 
 /// The time of a command.
 pub(crate) struct Clock {
-    /// None if the user asked for a number of rounds.
+    /// The time that the user gave; `None` if they asked for a number of rounds.
     budget: Option<Duration>,
     spent: Cell<Duration>,
     step: RefCell<Option<Step>>,

@@ -53,7 +53,9 @@ pub(crate) fn shown(line: &str) -> String {
 /// What the output shows to be missing, as a sentence for a hint.
 pub(crate) fn hint(finished: &Finished) -> Option<&'static str> {
     let outputs = [&finished.stdout, &finished.stderr];
-    let texts = outputs.into_iter().flat_map(|it| [&it.head, &it.tail]);
+    let texts = outputs
+        .into_iter()
+        .flat_map(|output| [&output.head, &output.tail]);
     let mut texts = texts.map(|text| String::from_utf8_lossy(text).to_lowercase());
     texts.any(|text| speaks_of_terminal(&text)).then_some(
         "reheap runs commands without a terminal: use an option of the command that needs none",

@@ -120,7 +120,7 @@ pub struct ToRecommendFor<'a> {
 }
 
 impl<'a> Project<'a> {
-    /// As a source of variants.
+    /// The project as a source of variants to recommend.
     pub fn to_recommend_for(&'a self, measurement: &'a Measurement) -> ToRecommendFor<'a> {
         ToRecommendFor {
             project: self,

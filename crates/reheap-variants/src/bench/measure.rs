@@ -45,7 +45,7 @@ pub struct Measurement {
 }
 
 impl Measurement {
-    /// From now on, Ctrl-C ends runs and not reheap. Reports use the name for what ran.
+    /// Begins to measure: from now on, Ctrl-C ends runs and not reheap. Reports use the name for what ran.
     pub fn new(measuring: Measuring, name: String, server: Option<Server>) -> anyhow::Result<Self> {
         let mut settings = measuring.settings.clone();
         if server.is_some() {
@@ -125,7 +125,7 @@ impl Measurement {
     /// Begins to count the time of the first comparison, if the baseline was tried out.
     ///
     /// # Errors
-    /// As [`Measurement::refuse_unserved`].
+    /// Those of [`Measurement::refuse_unserved`].
     pub fn begin_step(&self, baseline: &ReadyVariant, wanted: usize) -> anyhow::Result<()> {
         self.refuse_unserved(baseline)?;
         if let Some(first_run) = &baseline.first_run {
@@ -435,7 +435,10 @@ pub fn finish(results: &Results, outputs: &Outputs) -> anyhow::Result<ExitCode> 
     let overview = Overview::of(std::slice::from_ref(results));
     if was_interrupted(results) {
         write::all(&overview, outputs)?;
-        let mut variants = results.benchmarks.iter().flat_map(|it| &it.variants);
+        let mut variants = results
+            .benchmarks
+            .iter()
+            .flat_map(|benchmark| &benchmark.variants);
         ui::note(if variants.any(|variant| !variant.runs.is_empty()) {
             "interrupted: these are the runs so far"
         } else {
@@ -465,7 +468,7 @@ fn nothing_works(results: &Results) -> Option<Failure> {
     let benchmarks = results.benchmarks.iter();
     let outcomes: Option<Vec<Outcome>> = benchmarks.map(failures::nothing_works).collect();
     let first = *outcomes?.first()?;
-    let is_server = results.benchmarks.iter().all(|it| it.served);
+    let is_server = results.benchmarks.iter().all(|benchmark| benchmark.served);
     let hint = match first {
         Outcome::Exited(_) if is_server => UNSERVED_HINT,
         Outcome::TimedOut => "a command that only needs longer: --time-limit SECONDS",
@@ -479,7 +482,11 @@ fn nothing_works(results: &Results) -> Option<Failure> {
     } else {
         "the command"
     };
-    let text = if results.benchmarks.iter().all(|it| it.variants.len() <= 2) {
+    let text = if results
+        .benchmarks
+        .iter()
+        .all(|benchmark| benchmark.variants.len() <= 2)
+    {
         format!("there is nothing to measure: {what} does not work")
     } else {
         format!("there is nothing to measure: {what} works with no variant")

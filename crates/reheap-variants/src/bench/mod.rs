@@ -1,6 +1,7 @@
 //! Holds what all measuring commands share: variants, options, and the way from commands to results.
 
 mod clock;
+mod duplicates;
 pub mod last_words;
 pub mod linked;
 pub mod measure;
@@ -14,6 +15,5 @@ pub mod replayed;
 pub mod search;
 mod shell_syntax;
 pub mod sweep;
-mod twins;
 pub mod variants;
 pub mod write;

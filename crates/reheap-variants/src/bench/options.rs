@@ -1,8 +1,8 @@
 //! Defines the flags of every measuring command, and the checked options that they become.
 
+use crate::bench::duplicates::first_duplicate;
 use crate::bench::ready::command_line;
 use crate::bench::sweep::{self, Parameters};
-use crate::bench::twins::first_twin;
 use crate::bench::variants::words;
 use anyhow::Context as _;
 use regex::bytes::Regex;
@@ -158,7 +158,7 @@ impl MeasuringArguments {
         let metrics: anyhow::Result<Vec<Metric>> = self.metric.iter().map(metric).collect();
         let metrics = metrics?;
         let names = metrics.iter().map(|metric| metric.name.as_str());
-        if let Some(name) = first_twin(names.clone()) {
+        if let Some(name) = first_duplicate(names.clone()) {
             return Err(Failure::usage(format!("found the metric `{name}` twice")).into());
         }
         for name in names {
@@ -173,7 +173,7 @@ impl MeasuringArguments {
 
     /// The limits. reheap set each of them once to see whether it can.
     fn memory_limits_bytes(&self) -> anyhow::Result<Vec<Option<u64>>> {
-        if let Some(bytes) = first_twin(self.memory_limit.iter()) {
+        if let Some(bytes) = first_duplicate(self.memory_limit.iter()) {
             let text = format!("found the memory limit of {bytes} bytes twice");
             return Err(Failure::usage(text).into());
         }

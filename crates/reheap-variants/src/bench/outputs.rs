@@ -1,6 +1,6 @@
 //! Checks where results and reports go before anything runs. A mistake found later would lose hours of measuring.
 
-use crate::bench::twins::first_twin;
+use crate::bench::duplicates::first_duplicate;
 use anyhow::Context as _;
 use reheap_command::output;
 use reheap_command::ui::Failure;
@@ -63,7 +63,7 @@ pub enum Form {
 /// Formats and the files that they go to, checked before anything runs.
 #[derive(Debug, Clone)]
 pub struct Outputs {
-    /// In the order of the command line.
+    /// The forms, in the order of the command line.
     pub forms: Vec<(Form, Destination)>,
     /// Whether the tables show everything.
     pub verbose: bool,
@@ -133,7 +133,7 @@ pub fn destinations<'a>(
         };
         forms.push((form, destination));
     }
-    match first_twin(forms.iter().map(|(_, destination)| destination)) {
+    match first_duplicate(forms.iter().map(|(_, destination)| destination)) {
         None => Ok(forms),
         Some(Destination::StandardOutput) => {
             let failure = Failure::usage("only one report can go to standard output");

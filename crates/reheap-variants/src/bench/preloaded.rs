@@ -61,8 +61,11 @@ fn prepare_with_first_values(
         measurement.rehearse(&own_command(baseline).words)?;
     }
     let libc = program.as_ref().map_or(Libc::Glibc, |program| program.libc);
-    let names: Vec<String> = typed.iter().map(|it| variants::shown(it, libc)).collect();
-    variants::refuse_twins(&names)?;
+    let names: Vec<String> = typed
+        .iter()
+        .map(|choice| variants::shown(choice, libc))
+        .collect();
+    variants::refuse_duplicates(&names)?;
     let mut prepared = Prepared::default();
     for variant in typed {
         match (variant, &program) {
@@ -149,10 +152,10 @@ impl<'a> Dynamic<'a> {
         Self::with(Rc::new(read), words, measurement, workshop)
     }
 
-    /// The same for a program that was read before.
+    /// Resolves a command whose program was read before.
     ///
     /// # Errors
-    /// As [`Dynamic::resolve`].
+    /// Those of [`Dynamic::resolve`].
     pub(crate) fn with(
         read: Rc<ReadProgram>,
         words: &'a [OsString],
@@ -324,7 +327,7 @@ impl<'a> Dynamic<'a> {
         let probed = self.observe(&ready)?;
         let observation = probed.recording.observation()?;
         ready.first_run = Some(probed.first_run);
-        let Some(own) = observation.providers.first().map(|it| &it.file) else {
+        let Some(own) = observation.providers.first().map(|provider| &provider.file) else {
             return Ok(ready);
         };
         let name = own.file_name().unwrap_or_default();

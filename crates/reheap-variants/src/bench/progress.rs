@@ -28,7 +28,7 @@ pub(crate) struct Bar {
     /// How it stands, as a part of a sentence.
     standing: String,
     /// The run that began last.
-    under_way: Option<UnderWay>,
+    under_way: Option<CurrentRun>,
     /// Whether it was said how small a difference will be seen.
     said_visible: bool,
     /// What the first run of the baseline leads to expect.
@@ -111,7 +111,7 @@ impl Bar {
 
 impl Watch for Bar {
     fn run_begins(&mut self, progress: &Progress<'_>) {
-        let under_way = UnderWay {
+        let under_way = CurrentRun {
             began: Instant::now(),
             end: self.end(),
             stage: match (progress.stage, self.settings.rounds) {
@@ -240,7 +240,7 @@ enum Bound {
 
 /// A run, and what is known meanwhile.
 #[derive(Clone)]
-struct UnderWay {
+struct CurrentRun {
     began: Instant,
     end: Option<(Instant, Bound)>,
     stage: String,
@@ -253,7 +253,7 @@ const SHORTEST_LEFT: Duration = Duration::from_millis(100);
 /// A run that takes longer is said to be under way.
 const LONG_RUN: Duration = Duration::from_secs(2);
 
-impl UnderWay {
+impl CurrentRun {
     /// What matters most comes first, because a narrow terminal cuts the end.
     fn said(&self) -> String {
         let since = self.began.elapsed();

@@ -26,7 +26,7 @@ pub fn prepare(
         .iter()
         .map(|variant| variants::shown(variant, Libc::Glibc))
         .collect();
-    variants::refuse_twins(&names)?;
+    variants::refuse_duplicates(&names)?;
     let is_static =
         |variant: &Typed| matches!(variant, Typed::OfLibc(of) if of.libc == Some(Libc::Musl));
     let (linked, preloaded): (Vec<Typed>, Vec<Typed>) = typed.iter().cloned().partition(is_static);

@@ -24,7 +24,7 @@ use std::collections::BTreeSet;
 pub trait VariantSource {
     /// What the user has.
     fn baseline(&self) -> anyhow::Result<ReadyVariant>;
-    /// The same program with another choice.
+    /// The user's program with another choice.
     fn candidate(&self, choice: &Choice) -> anyhow::Result<ReadyVariant>;
     /// The libc of what the user has: musl's allocator is hardened, glibc's aborts on some corruptions.
     fn baseline_libc(&self) -> Libc;

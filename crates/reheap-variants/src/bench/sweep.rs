@@ -1,6 +1,6 @@
 //! Puts the values of parameters into commands, in place of `{NAME}`. reheap measures each combination by itself.
 
-use crate::bench::twins::first_twin;
+use crate::bench::duplicates::first_duplicate;
 use reheap_command::ui::Failure;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -16,7 +16,10 @@ pub(crate) fn combinations(given: &[String]) -> anyhow::Result<Vec<Parameters>> 
         let (name, values) = parameter(text)?;
         if combinations[0].contains_key(name) {
             let failure = Failure::usage(format!("found the parameter `{name}` twice"));
-            let mut all: Vec<&str> = combinations.iter().map(|it| it[name].as_str()).collect();
+            let mut all: Vec<&str> = combinations
+                .iter()
+                .map(|values| values[name].as_str())
+                .collect();
             all.extend(values);
             all.sort_unstable();
             all.dedup();
@@ -47,7 +50,7 @@ fn parameter(text: &str) -> anyhow::Result<(&str, Vec<&str>)> {
     if name.is_empty() || values.contains(&"") {
         return Err(malformed().into());
     }
-    if let Some(value) = first_twin(values.iter()) {
+    if let Some(value) = first_duplicate(values.iter()) {
         let text = format!("the parameter `{name}` has the value `{value}` twice");
         return Err(Failure::usage(text).into());
     }
@@ -104,7 +107,7 @@ mod tests {
         let combined = all(&["n=1, 2", "mode=a,b"]).unwrap();
         let shown: Vec<String> = combined
             .iter()
-            .map(|it| substitute("{n}{mode}", it))
+            .map(|parameters| substitute("{n}{mode}", parameters))
             .collect();
         assert_eq!(shown, ["1a", "1b", "2a", "2b"]);
     }

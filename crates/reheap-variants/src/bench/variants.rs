@@ -1,7 +1,7 @@
 //! Parses variants as users type them: `glibc`, `musl+mimalloc[purge_delay=0]`, `jemalloc`, or `NAME=COMMAND`.
 
+use crate::bench::duplicates::first_duplicate;
 use crate::bench::shell_syntax;
-use crate::bench::twins::first_twin;
 use reheap_allocators::catalogue::{self, CATALOGUE};
 use reheap_allocators::memory::MemoryFunctions;
 use reheap_allocators::target::Libc;
@@ -21,7 +21,7 @@ pub struct OfLibc {
 /// A command of the user's own under a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnCommand {
-    /// As tables show it.
+    /// The name that tables show.
     pub name: String,
     /// The command and its arguments.
     pub words: Vec<String>,
@@ -30,7 +30,7 @@ pub struct OwnCommand {
 /// A variant as it was typed.
 #[derive(Debug, Clone)]
 pub enum Typed {
-    /// The same command with another allocator.
+    /// The measured command with another allocator.
     OfLibc(OfLibc),
     /// Another command.
     OwnCommand(OwnCommand),
@@ -58,8 +58,8 @@ pub fn parse(values: &[String]) -> anyhow::Result<Vec<Typed>> {
 }
 
 /// Refuses two variants of one name: no report could tell them apart.
-pub fn refuse_twins(names: &[String]) -> anyhow::Result<()> {
-    match first_twin(names.iter()) {
+pub fn refuse_duplicates(names: &[String]) -> anyhow::Result<()> {
+    match first_duplicate(names.iter()) {
         None => Ok(()),
         Some(name) => {
             let failure = Failure::usage(format!("found the variant `{name}` twice"));

@@ -27,17 +27,17 @@ pub(crate) fn run(path: Option<&Path>, format: Format) -> anyhow::Result<ExitCod
         artifacts: findings::artifacts(&project),
         project: &project,
     });
-    for it in &check.unchecked {
+    for skipped in &check.unchecked {
         ui::note(&format!(
             "{}:{}: {}; not checked",
-            check.relative(&it.path),
-            it.line,
-            it.why
+            check.relative(&skipped.path),
+            skipped.line,
+            skipped.why
         ));
     }
     ui::data(&check.printed(format))?;
     ui::note(&check.summary());
-    let is_incomplete = check.unchecked.iter().any(|it| it.is_broken);
+    let is_incomplete = check.unchecked.iter().any(|skipped| skipped.is_broken);
     // A finding is certain, whatever else was not checked.
     Ok(match (check.findings.is_empty(), is_incomplete) {
         (false, _) => ExitCode::from(exit::THRESHOLD_VIOLATED),
@@ -56,39 +56,39 @@ impl Check<'_> {
         let lines = |line: &dyn Fn(&Finding) -> String| self.findings.iter().map(line).collect();
         match format {
             Format::Json => format!("{:#}\n", self.json()),
-            Format::Text => lines(&|it| {
-                let place = format!("{}:{}", self.relative(&it.path), it.line);
-                let (what, fix) = (ui::printable(&it.what), ui::printable(&it.fix));
-                format!("{place}: {what} [{}]; {fix}\n", it.rule.name())
+            Format::Text => lines(&|finding| {
+                let place = format!("{}:{}", self.relative(&finding.path), finding.line);
+                let (what, fix) = (ui::printable(&finding.what), ui::printable(&finding.fix));
+                format!("{place}: {what} [{}]; {fix}\n", finding.rule.name())
             }),
             // GitHub knows files by their places in the repository.
-            Format::Github => lines(&|it| {
-                let path = self.project.relative_in_repository(&it.path);
-                annotation(it, &ui::printable(&path))
+            Format::Github => lines(&|finding| {
+                let path = self.project.relative_in_repository(&finding.path);
+                annotation(finding, &ui::printable(&path))
             }),
         }
     }
 
     fn json(&self) -> Value {
         let place = |path: &Path, line: usize| json!({"path": self.relative(path), "line": line});
-        let findings = self.findings.iter().map(|it| {
-            let mut finding = place(&it.path, it.line);
-            finding["rule"] = it.rule.name().into();
-            finding["what"] = it.what.as_str().into();
-            finding["fix"] = it.fix.as_str().into();
+        let findings = self.findings.iter().map(|found| {
+            let mut finding = place(&found.path, found.line);
+            finding["rule"] = found.rule.name().into();
+            finding["what"] = found.what.as_str().into();
+            finding["fix"] = found.fix.as_str().into();
             finding
         });
-        let unchecked = self.unchecked.iter().map(|it| {
-            let mut unchecked = place(&it.path, it.line);
-            unchecked["why"] = it.why.as_str().into();
+        let unchecked = self.unchecked.iter().map(|skipped| {
+            let mut unchecked = place(&skipped.path, skipped.line);
+            unchecked["why"] = skipped.why.as_str().into();
             unchecked
         });
         let programs = self.artifacts.iter().map(|artifact| {
-            let allocators = artifact.allocators.iter().map(|it| {
-                let mut chosen = place(&it.allocator.path, it.allocator.line);
-                chosen["allocator"] = it.brought.map(|row| row.allocator).into();
-                chosen["crate"] = it.brought.map(|row| row.package).into();
-                chosen["condition"] = it.allocator.condition.to_string().into();
+            let allocators = artifact.allocators.iter().map(|choice| {
+                let mut chosen = place(&choice.allocator.path, choice.allocator.line);
+                chosen["allocator"] = choice.brought.map(|row| row.allocator).into();
+                chosen["crate"] = choice.brought.map(|row| row.package).into();
+                chosen["condition"] = choice.allocator.condition.to_string().into();
                 chosen
             });
             json!({
@@ -119,14 +119,15 @@ impl Check<'_> {
         }
     }
 
-    /// In how many programs each allocator is.
+    /// In how many programs each allocator is, in a clause.
     fn allocators(&self) -> String {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for artifact in &self.artifacts {
             let allocators = artifact.allocators.iter();
             let mut names: Vec<&str> = allocators
-                .map(|it| {
-                    it.brought
+                .map(|choice| {
+                    choice
+                        .brought
                         .map_or("an allocator of its own", |row| row.allocator)
                 })
                 .collect();

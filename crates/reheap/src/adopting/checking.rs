@@ -27,7 +27,7 @@ pub(super) struct Check {
     /// Where the workspace is.
     pub(super) root: PathBuf,
     pub(super) packages: Vec<String>,
-    /// The same as Cargo tells them from dependencies with the same names: `name@1.0.0`.
+    /// The packages as `name@1.0.0`, by which Cargo tells them from dependencies with the same names.
     pub(super) specs: Vec<String>,
     /// Cargo's flag for what of them: `--bins` or `--lib`.
     pub(super) targets: &'static str,
@@ -39,8 +39,8 @@ pub(super) struct Check {
 /// A target to check.
 pub(super) struct Goal {
     pub(super) triple: String,
-    /// For this machine's own, Cargo uses another directory with `--target` than without: what a user has built there
-    /// would be built again.
+    /// Whether Cargo gets no `--target`, because it is this machine's own: Cargo uses another directory with the flag
+    /// than without, and what a user has built would be built again.
     is_without_flag: bool,
     /// Whether the user builds for it, as far as is known. Others are only installed.
     pub(super) has_to_work: bool,
@@ -121,13 +121,13 @@ fn without_chatter(output: &str) -> String {
 }
 
 impl Check {
-    /// Checks one of them.
+    /// Checks the project for one target, with the change.
     pub(super) fn run(&self, goal: &Goal) -> anyhow::Result<Checked> {
         let words = format!("cargo check for {}", goal.triple);
         self.run_with(goal, self.feature.as_deref(), &words)
     }
 
-    /// The same where the project is as it was: the feature is not there.
+    /// Checks the project for one target as it was before the change: without the new feature.
     pub(super) fn run_without_change(&self, goal: &Goal) -> anyhow::Result<Checked> {
         let words = format!("cargo check for {} without the change", goal.triple);
         self.run_with(goal, None, &words)
@@ -142,7 +142,10 @@ impl Check {
             command.args(["-p", package]);
         }
         if let Some(feature) = feature {
-            let features = self.packages.iter().map(|it| format!("{it}/{feature}"));
+            let features = self
+                .packages
+                .iter()
+                .map(|package| format!("{package}/{feature}"));
             let features: Vec<String> = features.collect();
             command.args(["--features", &features.join(",")]);
         }

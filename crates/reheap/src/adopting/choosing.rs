@@ -16,21 +16,21 @@ const DEFAULT_OF_MODULES: &str = "cfg(target_os = \"linux\")";
 
 /// What is set up.
 pub(super) enum Wanted {
-    /// In the sources.
+    /// A `#[global_allocator]` in the sources.
     Crate {
         packaged: &'static Packaged,
         placement: Placement,
         /// Only in modules of Python and Node.
         modules: Option<Modules>,
     },
-    /// In Cargo.toml, for `cargo reheap`.
+    /// A choice in Cargo.toml, for `cargo reheap`.
     Reheap(Chosen),
 }
 
 /// What modules need, and what that means.
 pub(super) struct Modules {
     pub(super) notes: Vec<String>,
-    /// For `[env]` in Cargo's configuration.
+    /// Variables for `[env]` in Cargo's configuration.
     pub(super) environment: Vec<(String, String)>,
 }
 
@@ -75,7 +75,7 @@ pub(super) fn choose(
     let choice = arguments.allocator.check()?;
     arguments.feature.as_deref().map_or(Ok(()), check_feature)?;
     let placement = arguments.targets.as_deref().map(Placement::parse);
-    let placement = placement.transpose().map_err(|it| of_usage(&it))?;
+    let placement = placement.transpose().map_err(|error| of_usage(&error))?;
     let (style, reason) = match arguments.style {
         Some(Style::Reheap) if arguments.wheel => {
             let text =
@@ -107,8 +107,8 @@ pub(super) fn choose(
 /// Refuses what is no name of a feature (the Cargo book, "Features"), and what has another meaning.
 fn check_feature(name: &str) -> anyhow::Result<()> {
     let mut characters = name.chars();
-    let is_first = |it: char| it.is_alphanumeric() || it == '_';
-    let is_next = |it: char| is_first(it) || "-+.".contains(it);
+    let is_first = |character: char| character.is_alphanumeric() || character == '_';
+    let is_next = |character: char| is_first(character) || "-+.".contains(character);
     if !characters.next().is_some_and(is_first) || !characters.all(is_next) {
         let text = format!("`{name}` is no name of a feature");
         let hint = "use letters, digits, `_` and `-`, such as --feature fast-allocator";
@@ -186,7 +186,7 @@ fn in_crate(
         return Err(Failure::usage(text).hint(hint).into());
     }
     let Some(packaged) = packages::find(name) else {
-        let known: Vec<&str> = packages::all().map(|it| it.allocator).collect();
+        let known: Vec<&str> = packages::all().map(|packaged| packaged.allocator).collect();
         let text = format!("adopt has no crate that brings {name} for a #[global_allocator]");
         let hint = format!("use `--with reheap`, or one of {}", known.join(", "));
         return Err(Failure::usage(text).hint(hint).into());
@@ -199,7 +199,7 @@ fn in_crate(
             } else {
                 DEFAULT
             };
-            Placement::parse(default).map_err(|it| of_usage(&it))?
+            Placement::parse(default).map_err(|error| of_usage(&error))?
         }
     };
     Ok(Wanted::Crate {
@@ -209,7 +209,7 @@ fn in_crate(
     })
 }
 
-/// The same for modules only, with what they need.
+/// Restricts what is wanted to modules of Python and Node, with what they need.
 fn in_modules(
     wanted: Wanted,
     project: &Project,
@@ -227,15 +227,15 @@ fn in_modules(
     if packaged.features_of_modules.is_none() {
         let name = packaged.allocator;
         let text = format!("{name} is known to crash in libraries that are loaded later");
-        let others = packages::all().filter(|it| it.features_of_modules.is_some());
-        let others: Vec<&str> = others.map(|it| it.allocator).collect();
+        let others = packages::all().filter(|packaged| packaged.features_of_modules.is_some());
+        let others: Vec<&str> = others.map(|packaged| packaged.allocator).collect();
         let hint = format!("use one of {}", others.join(", "));
         return Err(Failure::usage(text).hint(hint).into());
     }
     let modules = wheel::modules(project);
     let modules = modules
         .iter()
-        .filter(|it| only.is_none_or(|name| it.package.name == name));
+        .filter(|member| only.is_none_or(|name| member.package.name == name));
     let row = crates::find(packaged.package);
     let mut all: Option<Modules> = None;
     for module in modules {

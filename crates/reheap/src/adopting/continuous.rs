@@ -67,12 +67,12 @@ pub(super) fn add(
         let text = "`--ci github` builds for Linux on x86_64 and aarch64, and none of that is a target here";
         Failure::usage(text).hint("leave out --ci, or name another target")
     })?;
-    put(plan, &path, text).map_err(|it| choosing::of_project(&it))
+    put(plan, &path, text).map_err(|error| choosing::of_project(&error))
 }
 
 /// Whether the plan deletes a file.
 fn goes(plan: &Plan, path: &Path) -> bool {
-    let is_it = |it: &Path| fs::canonicalize(path).is_ok_and(|path| path == it);
+    let is_it = |found: &Path| fs::canonicalize(path).is_ok_and(|path| path == found);
     let mut changes = plan.changes();
     changes.any(|change| change.after.is_none() && is_it(&change.path))
 }
@@ -96,9 +96,11 @@ fn targets(wanted: &Wanted) -> Vec<String> {
         Wanted::Crate { placement, .. } if !placement.triples.is_empty() => {
             placement.triples.clone()
         }
-        Wanted::Crate { placement, .. } => all.filter(|it| placement.includes(it)).collect(),
+        Wanted::Crate { placement, .. } => {
+            all.filter(|triple| placement.includes(triple)).collect()
+        }
         Wanted::Reheap(chosen) if !chosen.targets.is_empty() => chosen.targets.clone(),
-        Wanted::Reheap(_) => all.filter(|it| it.ends_with("-musl")).collect(),
+        Wanted::Reheap(_) => all.filter(|triple| triple.ends_with("-musl")).collect(),
     }
 }
 

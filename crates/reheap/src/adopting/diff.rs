@@ -38,7 +38,9 @@ pub(super) fn short(project: &Project, plan: &Plan) -> String {
     let files = plan.changes().map(|change| {
         let count = |tag| {
             let diff = diff(change);
-            diff.iter_all_changes().filter(|it| it.tag() == tag).count()
+            diff.iter_all_changes()
+                .filter(|line| line.tag() == tag)
+                .count()
         };
         let (more, less) = (count(ChangeTag::Insert), count(ChangeTag::Delete));
         let mut words = vec![super::relative(project, &change.path)];

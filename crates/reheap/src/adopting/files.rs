@@ -21,7 +21,7 @@ pub(super) fn check_writable(plan: &Plan) -> anyhow::Result<()> {
     for change in plan.changes() {
         let path = &change.path;
         let mut directories = path.ancestors().skip(1);
-        let directory = directories.find(|it| it.is_dir());
+        let directory = directories.find(|directory| directory.is_dir());
         let directory = directory.unwrap_or(Path::new("."));
         let is_read_only = change.before.is_some() && fs::metadata(path)?.permissions().readonly();
         // The superuser may write files that say that nobody should.

@@ -41,7 +41,7 @@ pub(super) fn style(wanted: &Wanted) -> &'static str {
     }
 }
 
-/// All of it, in lines.
+/// What the change means for each kind of build, in lines.
 pub(super) fn of(
     checked: &Checked,
     project: &Project,
@@ -147,16 +147,16 @@ fn to_do(
         Wanted::Crate { placement, .. } => {
             let is_checked = |triple: &String| verified.contains(triple);
             let of = |libc| format!("{}-unknown-linux-{libc}", std::env::consts::ARCH);
-            let own =
-                [of("musl"), of("gnu")].map(|it| Some(it).filter(|it| placement.includes(it)));
+            let own = [of("musl"), of("gnu")]
+                .map(|triple| Some(triple).filter(|triple| placement.includes(triple)));
             let own: Vec<String> = own.into_iter().flatten().collect();
-            let built = own.iter().find(|it| is_checked(it)).or(own.first());
+            let built = own.iter().find(|triple| is_checked(triple)).or(own.first());
             let mut lines = Vec::new();
-            if !verified.iter().any(|it| placement.includes(it)) {
+            if !verified.iter().any(|triple| placement.includes(triple)) {
                 let text = "the allocator itself: no target that could be checked has it";
                 lines.push(("unchecked", text.to_owned()));
             }
-            match built.filter(|it| it.ends_with("-musl")) {
+            match built.filter(|triple| triple.ends_with("-musl")) {
                 Some(triple) => {
                     let bench = "cargo reheap bench --variant glibc,musl -- ARGUMENTS";
                     lines.push(("measure", bench.to_owned()));

@@ -52,7 +52,7 @@ fn manifest(path: Option<&Path>) -> anyhow::Result<PathBuf> {
     };
     let found = match path {
         // What the user names has to be it.
-        Some(_) => Some(start.join("Cargo.toml")).filter(|it| it.is_file()),
+        Some(_) => Some(start.join("Cargo.toml")).filter(|manifest| manifest.is_file()),
         None => start
             .ancestors()
             .map(|directory| directory.join("Cargo.toml"))

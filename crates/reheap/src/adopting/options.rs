@@ -4,7 +4,7 @@ use reheap_command::choice::AllocatorArguments;
 
 /// What to set up, and how.
 #[derive(Debug, clap::Args)]
-#[command(mut_arg("allocator", |it| it.help(
+#[command(mut_arg("allocator", |argument| argument.help(
     "The allocator; `--with crate` has only some of those of `reheap list` [default: mimalloc]"
 )))]
 pub(crate) struct SetUpArguments {

@@ -21,8 +21,10 @@ pub(super) fn check_clean(
         if change.before.is_none() || !is_changed(&change.path)? {
             continue;
         }
-        let own = without_pieces.changes().find(|it| it.path == change.path);
-        let without = own.map(|it| it.after.as_deref());
+        let own = without_pieces
+            .changes()
+            .find(|other| other.path == change.path);
+        let without = own.map(|own| own.after.as_deref());
         if without.is_some_and(|text| text.is_some() && text == committed(&change.path).as_deref())
         {
             continue;
@@ -45,7 +47,12 @@ fn is_changed(path: &Path) -> anyhow::Result<bool> {
     let output = git(path, &["status", "--porcelain", "--"], path.file_name());
     let reason = match output {
         Ok(output) if output.status.success() => return Ok(!output.stdout.is_empty()),
-        _ if !path.ancestors().any(|it| it.join(".git").exists()) => return Ok(false),
+        _ if !path
+            .ancestors()
+            .any(|directory| directory.join(".git").exists()) =>
+        {
+            return Ok(false);
+        }
         Ok(output) => {
             let words = String::from_utf8_lossy(&output.stderr);
             ui::printable(words.lines().next().unwrap_or("it does not say why"))

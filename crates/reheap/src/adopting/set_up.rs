@@ -95,7 +95,7 @@ pub(crate) fn run(path: Option<&Path>, arguments: &SetUpArguments) -> anyhow::Re
     ui::note(&format!("edited {}", diff::short(&project, &plan)));
     if let Wanted::Crate { packaged, .. } = &checked.wanted {
         let needs = needed_rust::of(&env_vars::cargo(), &project, &check.packages, packaged);
-        needs.iter().for_each(|it| ui::note(it));
+        needs.iter().for_each(|need| ui::note(need));
     }
     let feature = arguments.feature.as_deref();
     let feature = feature.filter(|_| !arguments.on_by_default);
@@ -105,9 +105,9 @@ pub(crate) fn run(path: Option<&Path>, arguments: &SetUpArguments) -> anyhow::Re
 
 fn specs(project: &Project, packages: &[String]) -> Vec<String> {
     let members = project.packages.iter();
-    let members = members.filter(|it| packages.contains(&it.name));
+    let members = members.filter(|member| packages.contains(&member.name));
     members
-        .map(|it| format!("{}@{}", it.name, it.version))
+        .map(|member| format!("{}@{}", member.name, member.version))
         .collect()
 }
 
@@ -129,9 +129,9 @@ fn explain(checked: &Checked) {
 }
 
 fn set_up_with(removal: &Removal) -> String {
-    let names = removal.packages.iter().map(|(row, _)| row.allocator);
-    let names = names.chain(removal.metadata.as_deref());
-    let mut names: Vec<&str> = names.collect();
+    let of_packages = removal.packages.iter().map(|(row, _)| row.allocator);
+    let of_metadata = removal.metadata.as_deref();
+    let mut names: Vec<&str> = of_packages.chain(of_metadata).collect();
     names.dedup();
     names.join(" and ")
 }

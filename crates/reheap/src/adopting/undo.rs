@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 pub(crate) fn run(path: Option<&Path>, arguments: &SetUpArguments) -> anyhow::Result<ExitCode> {
     let project = super::project(path)?;
-    let removal = removal::of_project(&project).map_err(|it| choosing::of_project(&it))?;
+    let removal = removal::of_project(&project).map_err(|error| choosing::of_project(&error))?;
     if removal.is_empty() {
         ui::note("there is nothing here that `reheap adopt` put in");
         return Ok(ExitCode::SUCCESS);

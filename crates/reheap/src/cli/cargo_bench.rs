@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: &CargoBenchArguments) -> anyhow::Result<ExitCode> {
     let measuring = arguments.measuring.check()?;
     let mut asked = if typed.is_empty() { all()? } else { typed };
     let names: Vec<String> = asked.iter().map(shown).collect();
-    variants::refuse_twins(&names)?;
+    variants::refuse_duplicates(&names)?;
     let session = Session::for_measuring(&arguments.cargo)?;
     let own = variants::words_of_own(&asked);
     sweep::refuse_unused(

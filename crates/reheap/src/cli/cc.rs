@@ -63,14 +63,14 @@ pub(crate) struct CcArguments {
 
 #[derive(Debug, clap::Parser)]
 #[command(name = "reheap cc", bin_name = "reheap cc", after_help = EXAMPLES)]
-struct Own {
+struct OwnArguments {
     #[command(flatten)]
     arguments: CcArguments,
 }
 
 /// All flags of reheap's own, with their dashes. Each has a value.
 fn own_flags() -> Vec<String> {
-    let command = Own::command();
+    let command = OwnArguments::command();
     let flags = command.get_arguments().filter(|flag| !flag.is_positional());
     let spellings = flags.flat_map(|flag| {
         let short = flag.get_short().map(|letter| format!("-{letter}"));
@@ -124,10 +124,12 @@ pub(crate) fn run_if_asked(arguments: &[OsString]) -> Option<anyhow::Result<Exit
     }
     let mut own: Vec<OsString> = vec!["reheap cc".into()];
     own.extend(separate(rest));
-    Some(match super::parse::<Own>(Own::command(), &own) {
-        Ok(own) => run(language, &own.arguments),
-        Err(code) => Ok(code),
-    })
+    Some(
+        match super::parse::<OwnArguments>(OwnArguments::command(), &own) {
+            Ok(own) => run(language, &own.arguments),
+            Err(code) => Ok(code),
+        },
+    )
 }
 
 /// The full parser took the arguments because there were none.

@@ -7,7 +7,7 @@ use reheap_command::choice::{AllocatorName, Choice, TuningArguments};
 use reheap_command::interrupt;
 use reheap_command::pulse;
 use reheap_command::ui::{self, Failure};
-use reheap_preload::system::canary::{By, Canaries, DEADLINE};
+use reheap_preload::system::canary::{BroughtBy, Canaries, DEADLINE};
 use reheap_preload::system::census::{self, Census};
 use reheap_preload::system::change::{self, Change, Interrupted};
 use reheap_preload::system::disk::Disk;
@@ -52,7 +52,7 @@ pub(crate) struct EnableArguments {
 }
 
 impl EnableArguments {
-    /// The same for the running system, as the user types it after `reheap`.
+    /// These arguments for the running system, as the user types them after `reheap`.
     fn for_this_system(&self) -> String {
         let options = self
             .tuning
@@ -264,7 +264,7 @@ struct CanaryRuns<'a> {
 }
 
 impl CanaryRuns<'_> {
-    fn run(&self, linker: Linker, by: By) -> anyhow::Result<Option<Vec<String>>> {
+    fn run(&self, linker: Linker, by: BroughtBy) -> anyhow::Result<Option<Vec<String>>> {
         let (library, own) = (
             self.libraries.file(linker.libc),
             self.libraries.canary(linker.libc),
@@ -291,7 +291,7 @@ impl CanaryRuns<'_> {
         let mut passed = Vec::new();
         for linker in self.linkers {
             let path = self.libraries.for_variable(linker.libc);
-            let of_libc = self.run(*linker, By::Variable(&path))?;
+            let of_libc = self.run(*linker, BroughtBy::Variable(&path))?;
             let of_libc = of_libc.unwrap_or_default().join(", ");
             passed.push(format!("{} ({of_libc})", linker.libc));
         }
@@ -304,8 +304,8 @@ impl CanaryRuns<'_> {
         let mut is_seen = true;
         for linker in self.linkers {
             let by = match linker.libc {
-                Libc::Glibc => By::File,
-                Libc::Musl if self.root.open_file(PROFILE_SCRIPT).is_ok() => By::Script,
+                Libc::Glibc => BroughtBy::File,
+                Libc::Musl if self.root.open_file(PROFILE_SCRIPT).is_ok() => BroughtBy::Script,
                 Libc::Musl => continue,
             };
             is_seen &= self.run(*linker, by)?.is_some();

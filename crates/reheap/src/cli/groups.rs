@@ -15,7 +15,7 @@ const fn group(heading: &'static str, commands: &'static [&'static str]) -> Grou
     Group { heading, commands }
 }
 
-/// Those of `reheap`.
+/// The groups of the commands of `reheap`.
 pub(super) const REHEAP: &[Group] = &[
     group("Build static programs", &["cc", "c++", "libc", "adopt"]),
     group(
@@ -31,7 +31,7 @@ pub(super) const REHEAP: &[Group] = &[
     group("Housekeeping", &["doctor", "cache", "generate"]),
 ];
 
-/// Those of `cargo reheap`.
+/// The groups of the commands of `cargo reheap`.
 pub(super) const CARGO_REHEAP: &[Group] = &[
     group(
         "Build",

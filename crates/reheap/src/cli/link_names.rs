@@ -70,7 +70,7 @@ fn is_free(link: &Path, program: &Path) -> bool {
     }
 }
 
-/// By renaming, so that the name never leads nowhere.
+/// Makes a link under another name and renames it, so that the name never leads nowhere.
 fn make(link: &Path, program: &Path) -> io::Result<()> {
     let directory = link.parent().unwrap_or(Path::new("."));
     let unfinished = tempfile::Builder::new()

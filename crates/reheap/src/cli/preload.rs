@@ -23,7 +23,7 @@ Examples:
   reheap preload -a jemalloc -o . --json | jq -r .path";
 
 #[derive(Debug, clap::Args)]
-#[command(mut_arg("allocator", |it| it
+#[command(mut_arg("allocator", |argument| argument
     .help("The allocator (see `reheap list`) [default: mimalloc]")
     .value_parser(AllocatorName::Another)))]
 pub(crate) struct PreloadArguments {
@@ -161,8 +161,8 @@ impl Written<'_> {
         let mut text = format!("{}\n", self.path.display());
         text.push_str(&format!("  for programs on {arch} with {libc}\n"));
         if !self.choice.tuning.is_empty() {
-            let options = self.choice.tuning.as_given();
-            let options: Vec<String> = options.iter().map(|(k, v)| format!("{k}={v}")).collect();
+            let tuning = self.choice.tuning.as_given();
+            let options: Vec<String> = tuning.iter().map(|(k, v)| format!("{k}={v}")).collect();
             let options = options.join(" ");
             text.push_str(&format!(
                 "  with {options} in it; the allocator's own environment variables still win\n"

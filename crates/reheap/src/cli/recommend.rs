@@ -293,7 +293,7 @@ fn words(benchmarks: &[Findings<'_>], steps: &[Step], commands: &Commands<'_>) -
         if let Some(lost) = findings
             .benchmark
             .baseline()
-            .and_then(|it| attacked::lost(&it.name, taken))
+            .and_then(|baseline| attacked::lost(&baseline.name, taken))
         {
             line(format!("  lost       {lost}"));
         }

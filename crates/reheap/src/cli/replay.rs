@@ -7,7 +7,7 @@ use reheap_command::pulse;
 use reheap_command::ui::{self, Failure};
 use reheap_trace::reader::Ending;
 use reheap_trace::replay::{Outcome, Plan};
-use reheap_variants::replaying::{self, PerformingArguments, Prepared, Replayer, Unnamed};
+use reheap_variants::replaying::{self, PerformingArguments, Prepared, Replayer, UnnamedFile};
 use reheap_workshop::workshop::{Network, Workshop};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -76,7 +76,7 @@ fn perform(
     prepared: &Prepared,
     interrupted: &AtomicBool,
 ) -> anyhow::Result<Outcome> {
-    let report = Unnamed::new()?;
+    let report = UnnamedFile::new()?;
     let program = replayer.program.display();
     let child = Command::new(&replayer.program)
         .args([prepared.file.path(), report.path()])
@@ -129,7 +129,7 @@ fn wait(child: &mut Child, interrupted: &AtomicBool) -> anyhow::Result<std::proc
     }
 }
 
-fn read(report: Unnamed) -> anyhow::Result<Outcome> {
+fn read(report: UnnamedFile) -> anyhow::Result<Outcome> {
     let read = || -> anyhow::Result<Outcome> { Ok(serde_json::from_slice(&report.read()?)?) };
     read().context("cannot read what the replayer measured")
 }

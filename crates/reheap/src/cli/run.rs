@@ -371,7 +371,7 @@ impl Verdict {
                     None => program.remarks().to_vec(),
                 },
                 reasons: obstacle
-                    .map(|it| it.to_string())
+                    .map(|obstacle| obstacle.to_string())
                     .into_iter()
                     .chain(reason)
                     .collect(),
@@ -465,7 +465,7 @@ impl Verdict {
     fn refused(obstacle: &Obstacle) -> Self {
         Self::Refused {
             reason: obstacle.to_string(),
-            way_out: obstacle.way_out().map(|it| it.to_string()),
+            way_out: obstacle.way_out().map(|way| way.to_string()),
         }
     }
 }

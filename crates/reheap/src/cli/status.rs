@@ -45,7 +45,7 @@ struct Report {
     problems: Vec<String>,
     /// What else there is to know.
     notes: Vec<String>,
-    processes: Vec<processes::Having>,
+    processes: Vec<processes::ProcessWithLibrary>,
     processes_without: usize,
     processes_not_looked_at: usize,
 }
@@ -97,7 +97,7 @@ fn look(root: &Root) -> anyhow::Result<Report> {
         files,
     } = health::check(root, record.as_ref(), &ours)?;
     let Processes {
-        having,
+        with_library,
         others: without,
         denied,
     } = processes::look(root).context("cannot list the processes")?;
@@ -118,7 +118,7 @@ fn look(root: &Root) -> anyhow::Result<Report> {
         others,
         problems,
         notes,
-        processes: having,
+        processes: with_library,
         processes_without: without,
         processes_not_looked_at: denied,
     })
@@ -170,7 +170,7 @@ fn text(report: &Report) -> String {
     text
 }
 
-/// Nothing where there is nothing to have, or nobody to have it.
+/// The processes by whether they have the library; empty where no library or no process is.
 fn processes_text(report: &Report) -> Option<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for process in &report.processes {
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn names_of_others_can_neither_make_lines_nor_reach_the_terminal() {
-        let having = processes::Having {
+        let having = processes::ProcessWithLibrary {
             pid: 1,
             name: "a\u{1b}[2J\nproblem".to_owned(),
             library: "/usr/local/lib/reheap/mimalloc.so".to_owned(),

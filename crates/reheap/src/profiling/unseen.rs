@@ -6,7 +6,7 @@ use reheap_elf::identify::{Identity, Kind, Provider, RustGlobalAllocator, identi
 use reheap_proc::process;
 use reheap_profile::others::Other;
 use reheap_profile::profile::{Access, Process, Unseen};
-use reheap_subject::opened::Opened;
+use reheap_subject::open_file::OpenFile;
 use reheap_subject::program::{Privilege, Program};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -52,7 +52,7 @@ fn reason(program: &Path, was_without_variable: bool) -> String {
     reason.to_owned()
 }
 
-/// That a program is not for the processor of the hooks, if so.
+/// A sentence that a program is not for the processor of the hooks, if so.
 pub(super) fn other_processor(identity: &Identity) -> Option<String> {
     let (own, other) = (std::env::consts::ARCH, identity.architecture.as_str());
     let size = match other {
@@ -70,7 +70,7 @@ fn privilege(program: &Path) -> Option<Privilege> {
 
 fn identity(program: &Path) -> Option<Identity> {
     // A process wrote the path.
-    let opened = Opened::new(process::open_regular(program)?).ok()?;
+    let opened = OpenFile::new(process::open_regular(program)?).ok()?;
     identify(&opened).ok()
 }
 
@@ -96,7 +96,7 @@ pub(super) fn refused(processes: u32, starts: u32, hidden: u32) -> Vec<Unseen> {
     .collect()
 }
 
-/// In a fixed order, and each reason of a program once.
+/// Sorts them, and keeps each reason of a program once.
 pub(super) fn merged(unseen: Vec<Unseen>) -> Vec<Unseen> {
     let mut merged: BTreeMap<(PathBuf, String), Unseen> = BTreeMap::new();
     for one in unseen {
@@ -208,7 +208,7 @@ fn allocator_of_rust(identity: &Identity) -> Option<String> {
     }
 }
 
-/// Of a program, and of the library that its calls of malloc went to, if that is known.
+/// The malloc of a program; `file` is the library that its calls went to, if that is known.
 fn malloc_of(program: &Path, file: Option<&Path>) -> Malloc {
     let of_program = malloc_of_program(program);
     match (&of_program, file.and_then(malloc_in)) {

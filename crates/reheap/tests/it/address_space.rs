@@ -200,7 +200,7 @@ fn under(kib: u64, arguments: &str) -> Outcome {
     run(&mut command)
 }
 
-/// In KiB: little more than the 256 GiB that snmalloc reserves.
+/// A limit in KiB: little more than the 256 GiB that snmalloc reserves.
 const LITTLE: u64 = (256 << 20) + 6_000;
 
 #[test]

@@ -51,7 +51,7 @@ fn job(workflow: &str) -> (Vec<Step>, Vec<(String, String)>) {
     assert!(
         row["runner"]
             .as_str()
-            .is_some_and(|it| it.starts_with("ubuntu-"))
+            .is_some_and(|runner| runner.starts_with("ubuntu-"))
     );
     let variables = job["env"]
         .as_mapping()
@@ -68,12 +68,12 @@ fn job(workflow: &str) -> (Vec<Step>, Vec<(String, String)>) {
     assert!(
         steps
             .iter()
-            .all(|it| text(it, "run").is_some() || text(it, "uses").is_some())
+            .all(|step| text(step, "run").is_some() || text(step, "uses").is_some())
     );
-    let scripts = steps.iter().filter_map(|it| {
+    let scripts = steps.iter().filter_map(|step| {
         Some(Step {
-            name: text(it, "name")?.to_owned(),
-            script: text(it, "run")?.to_owned(),
+            name: text(step, "name")?.to_owned(),
+            script: text(step, "run")?.to_owned(),
         })
     });
     (scripts.collect(), variables.collect())
@@ -113,7 +113,7 @@ fn run_step(step: &Step, variables: &[(String, String)], project: &Project) -> O
 /// All steps in a project succeed, except that the last one fails with another allocator.
 fn assert_proves(style: Style, project: &Project) {
     let (steps, variables) = job(&workflow(style, "mimalloc"));
-    let names: Vec<&str> = steps.iter().map(|it| it.name.as_str()).collect();
+    let names: Vec<&str> = steps.iter().map(|step| step.name.as_str()).collect();
     assert_eq!(names, ["Check", "Build", "Prove"]);
     for step in &steps {
         run_step(step, &variables, project).succeeded();

@@ -17,7 +17,7 @@ fn adopt(project: &Project, line: &str) -> Command {
     command
 }
 
-/// The same with a `cargo check` that is this script. What else Cargo is asked, it answers.
+/// `reheap adopt` in the project's directory, with a `cargo check` that is this script. Cargo answers anything else.
 fn adopt_with(project: &Project, check: &str, line: &str) -> Command {
     let script = format!("if [ \"$1\" = check ]; then {check}\nfi\nexec cargo \"$@\"");
     let mut command = adopt(project, line);

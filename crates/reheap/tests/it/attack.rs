@@ -57,11 +57,11 @@ fn endings(results: &Value, variant: usize) -> Vec<(String, String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let of_cell = |cell: &Value| -> Vec<_> {
         let endings = cell["endings"].as_array().unwrap().iter();
-        let of_ending = |it: &Value| {
+        let of_ending = |ending: &Value| {
             (
                 text(&cell["attack"]),
-                text(&it["outcome"]),
-                text(&it["said"]),
+                text(&ending["outcome"]),
+                text(&ending["said"]),
             )
         };
         endings.map(of_ending).collect()
@@ -78,7 +78,7 @@ fn every_attack_succeeds_under_an_allocator_without_any_protection() {
     let endings = endings(&results, 0);
     let failed: Vec<_> = endings
         .iter()
-        .filter(|(_, it, _)| it != "succeeded")
+        .filter(|(_, outcome, _)| outcome != "succeeded")
         .collect();
     assert!(failed.is_empty(), "{failed:#?}");
     let runs = |cell: &Value| -> u64 {
@@ -157,7 +157,9 @@ fn a_free_with_a_wrong_size_is_stopped_where_the_allocator_checks_sizes() {
     let arguments = ["--runs", "2", "--attack", "sized-free", "--json"];
     let outcome = attack(&[&["--variant", &variants], &arguments[..]].concat()).succeeded();
     let results = json(&outcome);
-    let said: Vec<_> = (0..8).map(|it| endings(&results, it).remove(0)).collect();
+    let said: Vec<_> = (0..8)
+        .map(|variant| endings(&results, variant).remove(0))
+        .collect();
     for (_, outcome, said) in &said[..4] {
         assert_eq!(outcome, "stopped");
         assert!(said.contains("sized deallocation mismatch"), "{said}");
@@ -327,10 +329,10 @@ fn an_allocator_that_cannot_start_is_left_out_unless_it_was_asked_for() {
     let results = json(&limited("--json").succeeded());
     let names = |list: &str| -> Vec<String> {
         let list = results[list].as_array().unwrap().iter();
-        let name = |it: &Value| it["name"].as_str().unwrap().to_owned();
+        let name = |entry: &Value| entry["name"].as_str().unwrap().to_owned();
         list.map(name).collect()
     };
-    let has = |list: &str, name: &str| names(list).iter().any(|it| it == name);
+    let has = |list: &str, name: &str| names(list).iter().any(|other| other == name);
     for name in ["glibc+snmalloc", "musl+snmalloc"] {
         assert!(has("left_out", name) && !has("variants", name), "{name}");
     }

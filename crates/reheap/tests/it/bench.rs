@@ -50,7 +50,7 @@ fn a_preloaded_allocator_takes_part_after_it_was_seen_to_be_active() {
     let name = "glibc+mimalloc[purge_delay=0]";
     let seen = variant(&benchmark, name)["activity"]["seen"].as_str();
     assert!(
-        seen.is_some_and(|it| it.contains("libmimalloc-2")),
+        seen.is_some_and(|name| name.contains("libmimalloc-2")),
         "{seen:?}"
     );
     assert_eq!(variant(&benchmark, "glibc")["activity"], "nothing-claimed");
@@ -477,9 +477,9 @@ fn each_combination_of_parameters_is_measured_by_itself() {
     let results: Value = serde_json::from_str(&outcome.stdout).unwrap();
     let benchmarks = results["benchmarks"].as_array().unwrap().iter();
     let seen: Vec<(Value, Value)> = benchmarks
-        .map(|it| {
-            let bytes = runs_of(it, "a")[0]["stdout_bytes"].clone();
-            (it["parameters"].clone(), bytes)
+        .map(|benchmark| {
+            let bytes = runs_of(benchmark, "a")[0]["stdout_bytes"].clone();
+            (benchmark["parameters"].clone(), bytes)
         })
         .collect();
     let expected = [("1", "x", 2), ("1", "y", 2), ("20", "x", 3), ("20", "y", 3)];

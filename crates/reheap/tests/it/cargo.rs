@@ -606,7 +606,7 @@ fn a_project_whose_path_is_not_utf_8_is_refused_in_cargos_words() {
     ]);
 }
 
-/// It has a mistake that only a musl target shows, and one that only Clippy sees.
+/// A program with a mistake that only a musl target shows, and one that only Clippy sees.
 const WITH_MISTAKES: &str = r#"
 fn main() {
     #[cfg(all(target_env = "musl", mistake))]

@@ -135,7 +135,7 @@ impl Both {
         reheap
     }
 
-    /// The same for lines of `cargo test`.
+    /// Holds lines of `cargo test` against Cargo.
     #[track_caller]
     fn agree_on_tests(&self, rows: &[&str]) {
         for flags in rows {

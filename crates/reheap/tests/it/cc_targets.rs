@@ -9,7 +9,7 @@ use std::process::Command;
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs");
 const THIS: &str = std::env::consts::ARCH;
 
-/// It calls no aligned function, so the marker refers to some that are not there.
+/// This program calls no aligned function, so the marker refers to some that are not there.
 const HELLO: &str = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\
     int main(void) { char *p = malloc(99); strcpy(p, \"hello\"); puts(p); free(p); }\n";
 

@@ -97,7 +97,7 @@ fn a_benchmark_may_have_glibcs_checks_as_a_variant() {
     let variants = results["benchmarks"][0]["variants"].as_array().unwrap();
     let of_glibc = variants
         .iter()
-        .find(|it| it["name"] == "glibc[debug=check]");
+        .find(|variant| variant["name"] == "glibc[debug=check]");
     let activity = of_glibc.unwrap()["activity"].to_string();
     assert!(
         activity.contains("libc_malloc_debug.so.0, with its checks on"),
@@ -168,7 +168,7 @@ fn debugging_is_refused_where_malloc_is_another_allocators() {
     is_stopped(&checked, "free(): invalid pointer");
 }
 
-/// In each kind of file, because a preload reads its options elsewhere than a static executable.
+/// Tried in each kind of file, because a preload reads its options elsewhere than a static executable.
 #[test]
 fn guard_pages_behind_blocks_stop_an_overflow() {
     let directory = scratch_directory();

@@ -158,7 +158,7 @@ allocators! {
     }
 }
 
-/// With the probe in front of the preload, and in a program that gets the preload by the other library.
+/// Tried with the probe in front of the preload, and in a program that gets the preload by the other library.
 #[test]
 fn verify_and_only_strip_the_flag_too() {
     let built = build();

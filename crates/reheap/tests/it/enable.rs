@@ -80,7 +80,7 @@ fn an_image_of_glibc_gets_the_library_and_gets_rid_of_it_without_a_trace() {
     assert_eq!(image.status()["enabled"], Value::Null);
 }
 
-/// As with ostree.
+/// ostree has such a link.
 #[test]
 fn a_library_that_lies_behind_a_link_is_recognised_in_programs() {
     let image = Image::of_glibc();
@@ -296,7 +296,7 @@ fn a_shell_that_does_not_survive_the_library_stops_everything() {
     assert_eq!(image.snapshot(), before);
 }
 
-/// As on systems whose dynamic linker was built to read another file.
+/// Some systems have a dynamic linker that was built to read another file.
 #[test]
 fn a_dynamic_linker_that_does_not_read_the_file_is_noticed_and_everything_undone() {
     let image = Image::of_glibc();
@@ -520,7 +520,7 @@ fn who_is_not_root_enables_in_an_image_of_their_own() {
     assert!(image.read("etc/ld.so.preload").contains("/mimalloc-2.3.2-"));
 }
 
-/// As in a container without rights, where neither chroot(2) nor a user namespace is allowed.
+/// A container without rights allows neither chroot(2) nor a user namespace.
 #[test]
 fn where_no_root_can_be_changed_the_images_dynamic_linker_starts_one_canary() {
     build("mimalloc");

@@ -204,7 +204,7 @@ fn the_root_directory_of_a_process_in_a_container_is_not_taken_for_this_systems(
         .said(&["its link names `/`, which is another directory"]);
 }
 
-/// As when a package manager removes reheap from another root directory.
+/// A package manager may remove reheap from another root directory.
 #[test]
 fn disable_leaves_nothing_where_no_proc_is_mounted() {
     let image = Image::of_glibc();

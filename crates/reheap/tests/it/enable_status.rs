@@ -171,7 +171,7 @@ fn a_record_of_an_older_reheap_is_read_and_says_that_the_library_was_not_recorde
     assert_eq!(image.snapshot(), before);
 }
 
-/// Its journal says that something is not as it will be, which is no problem then.
+/// The change's journal says that something is not as it will be, which is no problem then.
 #[test]
 fn a_change_that_is_being_made_is_no_problem() {
     let image = Image::of_glibc();

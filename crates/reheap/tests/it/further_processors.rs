@@ -194,7 +194,8 @@ fn table_of_the_catalogue() -> String {
     let named = |architecture: Architecture| Target::musl(architecture).triple();
     let cell = |text: &str| format!(" {text} |");
     let all = Architecture::ALL;
-    let short = all.map(|it| cell(named(it).split('-').next().unwrap_or_default()));
+    let short =
+        all.map(|architecture| cell(named(architecture).split('-').next().unwrap_or_default()));
     let mut text = format!(
         "| allocator |{}\n|{}\n",
         short.concat(),
@@ -202,8 +203,8 @@ fn table_of_the_catalogue() -> String {
     );
     let built = CATALOGUE.iter().filter(|row| row.build.is_some());
     for row in built.clone() {
-        let cells = all.map(|it| {
-            cell(if row.missing_on(it).is_some() {
+        let cells = all.map(|architecture| {
+            cell(if row.missing_on(architecture).is_some() {
                 "-"
             } else {
                 "yes"
@@ -223,7 +224,11 @@ fn table_of_the_catalogue() -> String {
         }
     }
     for (missing, rows) in reasons {
-        let targets: Vec<_> = missing.architectures.iter().map(|it| named(*it)).collect();
+        let targets: Vec<_> = missing
+            .architectures
+            .iter()
+            .map(|architecture| named(*architecture))
+            .collect();
         let (rows, targets) = (rows.join(", "), targets.join(", "));
         text.push_str(&format!("- {rows} for {targets}: {}\n", missing.reason));
     }

@@ -19,7 +19,7 @@ const WAITING: &str = "#include <stdio.h>\n#include <stdlib.h>\nint main(void) {
 enum Fate {
     Arrives,
     Lost,
-    /// It arrives in a container without arguments, and reheap warns.
+    /// The variable arrives in a container without arguments, and reheap warns.
     Doubtful,
 }
 use Fate::{Arrives, Doubtful, Lost};

@@ -529,7 +529,7 @@ int main(void)
 }
 "#;
 
-/// With the marker and without: then only what is compiled in tells the builds apart.
+/// Tried with the marker and without: then only what is compiled in tells the builds apart.
 #[test]
 fn the_hardening_of_hardened_malloc_is_what_each_build_does() {
     let programs = Programs::new();
@@ -562,8 +562,8 @@ fn the_hardening_of_hardened_malloc_is_what_each_build_does() {
         for file in [program, unmarked] {
             let identity = inspected(file.to_str().unwrap(), 0);
             let hardening = identity["allocators"][0]["hardening"].as_array().unwrap();
-            let has = |text: &str| hardening.iter().any(|it| it == text);
-            let is_a_quarantine = |it: &&Value| it.as_str().unwrap().contains("quarantine");
+            let has = |text: &str| hardening.iter().any(|known| known == text);
+            let is_a_quarantine = |text: &&Value| text.as_str().unwrap().contains("quarantine");
             let quarantines: Vec<&Value> = hardening.iter().filter(is_a_quarantine).collect();
             assert_eq!(quarantines, [quarantine], "{}", file.display());
             assert_eq!(

@@ -14,7 +14,7 @@ use std::process::Command;
 
 const LIMIT_KIB: u64 = 64 << 10;
 const GIGABYTE: u64 = 1 << 30;
-/// Of a layer, which is unpacked byte by byte; still more than twice the limit.
+/// The size of a layer, which is unpacked byte by byte; still more than twice the limit.
 const LAYER_BYTES: u64 = 150 << 20;
 
 /// A library of that size, almost all of it a hole, with a text of jemalloc near its end: what only a search of the

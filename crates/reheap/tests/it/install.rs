@@ -16,7 +16,7 @@ struct Release {
 }
 
 impl Release {
-    /// With these files beside the program.
+    /// A release with these files beside the program.
     fn new(version: &'static str, files: &[&str]) -> Release {
         let directory = tempfile::tempdir().unwrap();
         let release = Release { directory, version };

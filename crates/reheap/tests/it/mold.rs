@@ -6,7 +6,7 @@ use crate::common::{INSTALL, Project, marker_in, prints, readelf, reheap, run, s
 use std::path::Path;
 use std::process::Command;
 
-/// Its thread needs more stack than musl gives.
+/// A program whose thread needs more stack than musl gives.
 const DEEP: &str = r#"
 #include <malloc.h>
 #include <pthread.h>

@@ -27,7 +27,7 @@ const OF_MIMALLOC_SECURE: &[Case] = &[
     ),
     WITHOUT_GUARDS,
 ];
-/// It does not ask for huge pages, but takes those that the system gives to everybody.
+/// mimalloc-secure does not ask for huge pages, but takes those that the system gives to everybody.
 const OF_MIMALLOC_2_SECURE: &[Case] = &[
     (
         "-t huge_pages=allow -t purge_delay=0 -t guard_pages=1",
@@ -211,7 +211,7 @@ macro_rules! has_options {
     };
 }
 
-/// It serves them all the same.
+/// The allocator has no options, and serves programs all the same.
 macro_rules! has_no_options {
     ($allocator:literal) => {
         #[test]

@@ -303,7 +303,7 @@ const FROM_GLIBC: [&str; 35] = [
     "sysconf",
 ];
 
-/// The same by allocator, as its name begins.
+/// What preloads take from glibc beside that, by the beginning of the name of the allocator.
 const FROM_GLIBC_BY_ALLOCATOR: [(&str, &[&str]); 4] = [
     // The thread that gives memory back is off unless `background_thread` turns it on.
     (
@@ -367,7 +367,7 @@ fn a_preload_takes_no_system_call_from_the_libc() {
     }
 }
 
-/// As glibc's `debug/segfault.c` did: handlers on a stack of their own, and a trace, for which the first call of
+/// What glibc's `debug/segfault.c` did: handlers on a stack of their own, and a trace, for which the first call of
 /// backtrace(3) loads a library.
 const CRASH_HANDLER: &str = r#"
 #include <execinfo.h>
@@ -403,7 +403,7 @@ fn works_with_a_crash_handler(allocator: &'static str, first: First) {
     );
 }
 
-/// It allocates in each of its functions, in its own copy of the libc (rtld-audit(7)).
+/// An audit library that allocates in each of its functions, in its own copy of the libc (rtld-audit(7)).
 const AUDIT: &str = r#"
 #define _GNU_SOURCE
 #include <link.h>

@@ -326,7 +326,7 @@ fn bare_machine() -> Image {
     machine
 }
 
-/// In a root directory without a compiler and a namespace without a network.
+/// Runs a script in a root directory without a compiler and a namespace without a network.
 fn on(machine: &Image, script: &str) -> common::Outcome {
     fs::write(machine.path("script"), script).unwrap();
     let around = "

@@ -175,7 +175,7 @@ fn a_forked_child_is_a_process_of_its_own() {
 fn the_child_of_a_child_is_watched_as_its_parents_are() {
     for (way, access) in [("musl-gcc", "preload"), ("musl-gcc -static", "symbols")] {
         let profile = Profiled::new(way).profile(&["generations"]);
-        let ways = processes(&profile).iter().map(|it| &it["access"]);
+        let ways = processes(&profile).iter().map(|process| &process["access"]);
         assert_eq!(ways.collect::<Vec<_>>(), [access; 3]);
     }
 }
@@ -218,7 +218,8 @@ fn the_allocator_is_that_of_a_preload_behind_the_hooks() {
         run(command.env("LD_PRELOAD", preload)).succeeded();
         let profile: Value = serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
         let all = processes(&profile).iter();
-        all.map(|it| it["allocator"].clone()).collect::<Vec<_>>()
+        all.map(|process| process["allocator"].clone())
+            .collect::<Vec<_>>()
     };
     let library = wrapper(&profiled);
     assert_eq!(allocators(&library), ["libwrapper.so", "libwrapper.so"]);
@@ -259,7 +260,9 @@ fn how_long_blocks_live_is_known_beside_hundreds_of_processes() {
         let below = bucket["below_seconds"].as_f64();
         below.is_some_and(|seconds| seconds < 0.02)
     });
-    let blocks: u64 = below_20_ms.map(|it| it["blocks"].as_u64().unwrap()).sum();
+    let blocks: u64 = below_20_ms
+        .map(|bucket| bucket["blocks"].as_u64().unwrap())
+        .sum();
     // On a busy machine, the clock may be late as well.
     assert!(blocks <= 5, "{lifetimes:?}");
 }

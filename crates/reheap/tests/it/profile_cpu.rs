@@ -118,12 +118,12 @@ fn time_in_memory_functions_is_told_by_function() {
                 let all = share(&time, &time["in_memory_functions"]);
                 let one = share(&time, &time["memory_functions"][function]);
                 assert!(
-                    all.is_some_and(|it| it > 0.7) && one.is_some_and(|it| it > 0.7),
+                    all.is_some_and(|share| share > 0.7) && one.is_some_and(|share| share > 0.7),
                     "{way}: {work}: {time:#}"
                 );
                 let allocator = share(&time, &time["in_allocator"]);
                 assert!(
-                    allocator.is_some_and(|it| it < 0.1),
+                    allocator.is_some_and(|share| share < 0.1),
                     "{way}: {work}: {time:#}"
                 );
             }
@@ -137,13 +137,19 @@ fn time_in_the_allocator_is_told_from_other_time() {
         let program = Program::new(way);
         let (time, said) = program.profile(&[], "allocate", LONG);
         let allocator = share(&time, &time["in_allocator"]);
-        assert!(allocator.is_some_and(|it| it > 0.4), "{way}: {time:#}");
+        assert!(
+            allocator.is_some_and(|share| share > 0.4),
+            "{way}: {time:#}"
+        );
         assert!(said.contains("CPU shares"), "{said}");
         let (time, _) = program.profile(&[], "compute", LONG);
         let allocator = share(&time, &time["in_allocator"]);
-        assert!(allocator.is_some_and(|it| it < 0.05), "{way}: {time:#}");
+        assert!(
+            allocator.is_some_and(|share| share < 0.05),
+            "{way}: {time:#}"
+        );
         let memory = share(&time, &time["in_memory_functions"]);
-        assert!(memory.is_some_and(|it| it < 0.05), "{way}: {time:#}");
+        assert!(memory.is_some_and(|share| share < 0.05), "{way}: {time:#}");
     }
 }
 
@@ -152,13 +158,13 @@ fn page_faults_of_the_program_are_not_the_allocators() {
     let program = Program::new("cc");
     let (time, _) = program.profile(&[], "fault", LONG);
     let kernel = share(&time, &time["in_kernel"]);
-    assert!(kernel.is_some_and(|it| it > 0.5), "{time:#}");
+    assert!(kernel.is_some_and(|share| share > 0.5), "{time:#}");
     let allocator = share(&time, &time["in_allocator"]);
-    assert!(allocator.is_some_and(|it| it < 0.05), "{time:#}");
+    assert!(allocator.is_some_and(|share| share < 0.05), "{time:#}");
     assert!(time["minor_faults"].as_u64().unwrap() > 1000, "{time:#}");
     let faults = share(&time, &time["in_page_faults"]);
     if time["measured"] == "samples" {
-        assert!(faults.is_some_and(|it| it > 0.3), "{time:#}");
+        assert!(faults.is_some_and(|share| share > 0.3), "{time:#}");
     }
     let (time, said) = program.profile(as_ordinary_user(), "fault", LONG);
     if time["measured"] == "user_samples" {
@@ -173,7 +179,7 @@ fn what_the_kernel_does_for_the_allocator_is_the_allocators() {
     let (time, _) = program.profile(&[], "map", LONG);
     if time["measured"] == "samples" {
         let allocator = share(&time, &time["in_kernel_for_allocator"]);
-        assert!(allocator.is_some_and(|it| it > 0.5), "{time:#}");
+        assert!(allocator.is_some_and(|share| share > 0.5), "{time:#}");
     }
 }
 
@@ -194,7 +200,7 @@ fn where_perf_events_are_refused_the_looks_tell_the_allocators_share() {
     assert_eq!(time["measured"], "looks", "{time:#}");
     assert!(time["in_memory_functions"].is_null(), "{time:#}");
     let allocator = share(&time, &time["in_allocator"]);
-    assert!(allocator.is_some_and(|it| it > 0.3), "{time:#}");
+    assert!(allocator.is_some_and(|share| share > 0.3), "{time:#}");
     assert!(said.contains("looks at its threads"), "{said}");
 }
 
@@ -224,7 +230,7 @@ fn the_looks_see_what_short_threads_do() {
     let (time, _) = program.profile(&[refusing.file.to_str().unwrap()], "threads", LONG);
     assert_eq!(time["measured"], "looks", "{time:#}");
     let allocator = share(&time, &time["in_allocator"]);
-    assert!(allocator.is_some_and(|it| it > 0.1), "{time:#}");
+    assert!(allocator.is_some_and(|share| share > 0.1), "{time:#}");
 }
 
 /// On a busy machine, a program has begun before reheap asks for samples, and has ended before it looks at them.
@@ -288,6 +294,6 @@ fn the_time_of_a_running_process_is_sampled() {
         let time = time_in(&json);
         assert_ne!(time["measured"], "looks", "{way}: {time:#}");
         let share = share(&time, &time[part]);
-        assert!(share.is_some_and(|it| it > 0.4), "{way}: {time:#}");
+        assert!(share.is_some_and(|share| share > 0.4), "{way}: {time:#}");
     }
 }

@@ -395,7 +395,7 @@ fn a_program_is_called_as_it_was_started() {
         .said(&[" linked "]);
 }
 
-/// Its blocks are so large that the stacks of most are sampled, and all of them fit into the ring. It ends before reheap has
+/// The program's blocks are so large that the stacks of most are sampled, and all of them fit into the ring. It ends before reheap has
 /// read them.
 #[test]
 fn the_stacks_of_a_program_that_ends_at_once_are_all_there() {
@@ -408,7 +408,9 @@ fn the_stacks_of_a_program_that_ends_at_once_are_all_there() {
     let profile: serde_json::Value = serde_json::from_str(&profile).unwrap();
     let process = &profile["processes"][0];
     let stacks = process["sites"]["stacks"].as_array().unwrap();
-    let samples = stacks.iter().map(|it| it["samples"].as_u64().unwrap());
+    let samples = stacks
+        .iter()
+        .map(|stack| stack["samples"].as_u64().unwrap());
     assert!(samples.sum::<u64>() >= 100, "{stacks:?}");
     assert_eq!(process["lost"]["stacks"], 0);
 }

@@ -207,7 +207,7 @@ fn a_32_bit_program_runs_unharmed_and_is_named() {
     }
 }
 
-/// As the kernel starts it where binfmt_misc(5) is set up: the emulator has hooks, and hands its variables on.
+/// The kernel starts it so where binfmt_misc(5) is set up: the emulator has hooks, and hands its variables on.
 #[test]
 fn an_emulated_program_says_no_more_than_usual() {
     let workers = Workers::new();

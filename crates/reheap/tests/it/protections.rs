@@ -40,7 +40,7 @@ fn is_not_weaker(file: &Path, stock: &Path) {
         theirs
             .control_flow
             .iter()
-            .all(|it| ours.control_flow.contains(it)),
+            .all(|protection| ours.control_flow.contains(protection)),
         "{shown}"
     );
     is_closed(&ours, &shown);

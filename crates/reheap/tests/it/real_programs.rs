@@ -94,7 +94,7 @@ impl Server {
         command::connect(&mut self.child, attempt)
     }
 
-    /// It and all processes below it have the library.
+    /// Checks that the program and all processes below it have the library.
     #[track_caller]
     fn has(&self, library: &str, processes_min: usize) {
         let mut family = vec![self.child.id()];

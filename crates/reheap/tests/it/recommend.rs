@@ -40,7 +40,7 @@ fn where_nothing_can_be_told_apart_you_keep_what_you_have() {
     }
     let results: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
     let benchmarks = results["benchmarks"].as_array().unwrap().iter();
-    let variants = benchmarks.flat_map(|it| it["variants"].as_array().unwrap());
+    let variants = benchmarks.flat_map(|benchmark| benchmark["variants"].as_array().unwrap());
     for variant in variants {
         let name = variant["name"].as_str().unwrap();
         let is_preloaded = name.contains('+');
@@ -156,7 +156,7 @@ fn for_security_it_says_what_is_stopped_and_what_is_lost() {
     // All that were tried, those first under which the fewest attacks succeed.
     let ranking: Vec<&str> = text
         .lines()
-        .filter(|it| it.contains(" succeed; "))
+        .filter(|line| line.contains(" succeed; "))
         .collect();
     let successes = |line: &&str| -> usize {
         let before = line.split(" succeed; ").next().unwrap();

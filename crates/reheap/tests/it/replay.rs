@@ -44,7 +44,7 @@ impl Recording {
         Self::of(calls)
     }
 
-    /// One of these calls, each with its thread.
+    /// A trace of these calls, each with its thread.
     fn of(calls: impl Iterator<Item = (u32, RawEvent)>) -> Self {
         let mut writer = Writer::new(Vec::new()).unwrap();
         let process = Process {
@@ -183,7 +183,7 @@ fn long_trace() -> Vec<u8> {
     let trace = fs::read(Recording::of(calls).path()).unwrap();
     let chunk_after = |from: usize| {
         let mut places = trace[from..].windows(4);
-        from + places.position(|it| it == b"RHch").unwrap()
+        from + places.position(|window| window == b"RHch").unwrap()
     };
     let events = chunk_after(chunk_after(0) + 1);
     let end = chunk_after(events + 1);
@@ -195,7 +195,7 @@ fn long_trace() -> Vec<u8> {
 fn has_open(process: Pid, file: &Path) -> bool {
     let descriptors = fs::read_dir(format!("/proc/{process}/fd"));
     let mut links = descriptors.into_iter().flatten().flatten();
-    links.any(|link| fs::read_link(link.path()).is_ok_and(|it| it == file))
+    links.any(|link| fs::read_link(link.path()).is_ok_and(|target| target == file))
 }
 
 #[test]

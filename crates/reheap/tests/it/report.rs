@@ -206,7 +206,10 @@ fn a_threshold_is_violated_kept_or_unreadable() {
     let json = run(&mut files.reheap("bench compare old.json new.json --json")).succeeded();
     let json: Value = serde_json::from_str(&json.stdout).unwrap();
     let changes = json["changes"].as_array().unwrap();
-    let rate = changes.iter().find(|it| it["quantity"] == "rate").unwrap();
+    let rate = changes
+        .iter()
+        .find(|change| change["quantity"] == "rate")
+        .unwrap();
     assert_eq!(rate["verdict"], "worse");
     assert_eq!(
         (rate["old"].clone(), rate["new"].clone()),

@@ -144,7 +144,7 @@ fn a_32_bit_program_that_a_program_starts_says_no_more_than_usual() {
     }
 }
 
-/// As under some process managers: then waitpid(2) tells nobody anything.
+/// Some process managers do so: then waitpid(2) tells nobody anything.
 #[test]
 fn reheap_can_start_programs_where_its_caller_ignores_that_they_end() {
     let directory = tempfile::tempdir().unwrap();

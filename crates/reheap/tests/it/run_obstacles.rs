@@ -249,7 +249,7 @@ fn a_program_that_is_linked_with_a_shared_allocator_works_unless_it_takes_blocks
     assert_ne!(verdict["verdict"], "works", "{verdict}");
 }
 
-/// As SWI-Prolog does it: it works without that library, too.
+/// SWI-Prolog does so: it works without that library, too.
 #[test]
 fn a_program_may_tell_a_linked_tcmalloc_of_its_threads() {
     let workshop = Workshop::new();

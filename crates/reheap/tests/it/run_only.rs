@@ -218,7 +218,7 @@ fn a_program_that_is_not_there_is_warned_of() {
         .did_not_say("warning");
 }
 
-/// As pyenv's shims do.
+/// pyenv's shims do so.
 #[test]
 fn a_script_in_path_may_start_the_program_of_its_name() {
     let programs = Programs::new("cc");

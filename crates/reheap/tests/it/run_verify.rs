@@ -241,7 +241,7 @@ fn processes_that_a_script_ends_are_nobodys_trouble() {
     }
 }
 
-/// As Python's pools of processes do, which end those that have not ended yet.
+/// Python's pools of processes end those that have not ended yet.
 #[test]
 fn a_signal_that_a_program_sends_its_child_is_told_and_no_failure() {
     let programs = Programs::new();
@@ -411,7 +411,7 @@ fn a_program_that_may_write_nothing_is_seen_in_its_memory() {
     run(command.args([sandbox, "sh", "-c", shell])).succeeded();
 }
 
-/// As gosu, su-exec and the entry points of many images do. Only root can.
+/// gosu, su-exec and the entry points of many images do so. Only root can.
 #[test]
 fn a_program_that_goes_on_as_another_user_counts() {
     if !rustix::process::geteuid().is_root() {

@@ -36,7 +36,8 @@ impl Cache {
         let mut files = maps
             .lines()
             .filter_map(|line| Some(Path::new(&line[line.find('/')?..])));
-        let library = files.find(|file| file.components().any(|it| it.as_os_str() == "preloads"));
+        let library =
+            files.find(|file| file.components().any(|part| part.as_os_str() == "preloads"));
         let entry = library
             .unwrap_or_else(|| panic!("no preload in\n{maps}"))
             .parent()
@@ -66,7 +67,7 @@ impl Cache {
 
     fn library(&self) -> PathBuf {
         let mut files = fs::read_dir(self.entry()).unwrap();
-        let is_library = |path: &PathBuf| path.extension().is_some_and(|it| it == "so");
+        let is_library = |path: &PathBuf| path.extension().is_some_and(|suffix| suffix == "so");
         files
             .find_map(|file| Some(file.unwrap().path()).filter(is_library))
             .unwrap()
@@ -296,7 +297,7 @@ fn prebuilt_files_that_others_could_replace_are_refused() {
     }
 }
 
-/// As an older reheap made it with umask 000.
+/// An older reheap made such a linker with umask 000.
 #[test]
 fn a_linker_that_others_could_replace_is_refused() {
     let cache = Cache::new();

@@ -41,13 +41,13 @@ pub(crate) fn found(files: &[(&str, &str)]) -> Vec<String> {
     findings::of(&project).iter().map(line).collect()
 }
 
-/// Of a package with this manifest after its head, and this program.
+/// What is found in a package with this manifest after its head, and this program.
 pub(crate) fn in_package(manifest: &str, main: &str) -> Vec<String> {
     let manifest = format!("{PACKAGE}\n{manifest}");
     found(&[("Cargo.toml", &manifest), ("src/main.rs", main)])
 }
 
-/// Nothing is found.
+/// Checks that nothing is found.
 #[track_caller]
 pub(crate) fn assert_clean(found: &[String]) {
     assert!(found.is_empty(), "{found:#?}");

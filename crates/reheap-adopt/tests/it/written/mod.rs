@@ -60,7 +60,7 @@ impl Written {
         Project::read(&Command::new("cargo"), &self.path("Cargo.toml")).unwrap()
     }
 
-    /// As `reheap adopt` does it: what is there from before goes first.
+    /// Adopts as `reheap adopt` does: what is there from before goes first.
     #[track_caller]
     pub(crate) fn try_adopt(&self, how: How<'_>) -> Result<(), Refusal> {
         let project = self.project();
@@ -71,10 +71,10 @@ impl Written {
         let packaged = packages::find(how.allocator).unwrap();
         let version = packages
             .into_iter()
-            .find(|it| it.0.package == packaged.package);
+            .find(|known| known.0.package == packaged.package);
         let wanted = Wanted {
             packaged,
-            version: version.map(|it| it.1),
+            version: version.map(|known| known.1),
             placement: &placement,
             feature: how.feature,
             is_on_by_default: how.is_on_by_default,
@@ -103,7 +103,7 @@ impl Written {
             path.display().to_string()
         };
         let left = removal.left.iter();
-        left.map(|it| (relative(&it.path), it.line, it.why.clone()))
+        left.map(|place| (relative(&place.path), place.line, place.why.clone()))
             .collect()
     }
 }

@@ -137,7 +137,7 @@ use raw::*;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Level {
     pub(crate) wide: i8,
-    /// For the functions that look for a byte.
+    /// The level of the functions that look for a byte.
     pub(crate) search: i8,
     pub(crate) string_copy_min: usize,
     pub(crate) string_set_min: usize,
@@ -158,7 +158,7 @@ impl Level {
         unasked: usize::MAX,
     };
 
-    /// Not known, and no test does so much that it is found.
+    /// No level is known yet, and no test does so much that it is found.
     pub(crate) const UNKNOWN: Self = Self {
         wide: -128,
         search: -128,
@@ -172,21 +172,21 @@ impl Level {
         ..Self::BASELINE
     };
 
-    /// The same with AVX-512, in vectors of 32 bytes.
+    /// AVX-512 in vectors of 32 bytes, without string instructions and streaming stores.
     pub(crate) const MASKED: Self = Self {
         wide: 2,
         search: 2,
         ..Self::BASELINE
     };
 
-    /// The same in vectors of 64 bytes.
+    /// AVX-512 in vectors of 64 bytes, without string instructions and streaming stores.
     pub(crate) const WIDEST: Self = Self {
         wide: 3,
         search: 3,
         ..Self::BASELINE
     };
 
-    /// As it is now.
+    /// What is chosen now.
     pub(crate) fn current() -> Self {
         // SAFETY: these are plain numbers. `force` writes them, and its callers hold the lock of `Chosen`. The functions
         // write what they find, which is the same in each thread.
@@ -263,7 +263,7 @@ impl Chosen {
         self.found
     }
 
-    /// From now on this level.
+    /// Chooses this level from now on.
     pub(crate) fn set(&mut self, level: Level) {
         assert!(level.is_possible(), "this processor has no {level:?}");
         level.force();
@@ -364,7 +364,7 @@ pub(crate) fn memchr(block: &[u8], byte: c_int) -> Option<usize> {
     memchr_within(block, byte, block.len())
 }
 
-/// With a count that may lie behind the block, if the byte is in the block (C11 7.24.5.1).
+/// Looks for a byte with a count that may lie behind the block, if the byte is in the block (C11 7.24.5.1).
 pub(crate) fn memchr_within(block: &[u8], byte: c_int, count: usize) -> Option<usize> {
     assert!(count <= block.len() || block.contains(&(byte as u8)));
     // SAFETY: by the assertion the function finds what it looks for before it leaves the slice.
@@ -492,7 +492,7 @@ pub(crate) fn strcpy(to: &mut [u8], from: &[u8]) {
     assert_eq!(result.cast(), to.as_mut_ptr());
 }
 
-/// The same, and the position of the end.
+/// Copies a string, with its end, into `to`, which must have room for it. Returns the position of the end.
 pub(crate) fn stpcpy(to: &mut [u8], from: &[u8]) -> usize {
     assert!(from.iter().position(|&b| b == 0).unwrap() < to.len());
     // SAFETY: by the assertion the string ends within its slice, and there is room for it.
@@ -521,7 +521,7 @@ pub(crate) fn strncpy(to: &mut [u8], from: &[u8]) {
     assert_eq!(result.cast(), to.as_mut_ptr());
 }
 
-/// The same, and the position of the first zero, or of the end.
+/// Copies a string into `to` and fills that with zeroes. Returns the position of the first zero, or of the end of `to`.
 pub(crate) fn stpncpy(to: &mut [u8], from: &[u8]) -> usize {
     assert!(from.len() >= to.len() || from.contains(&0));
     // SAFETY: by the assertion the string, or the count, ends within the slice.
@@ -558,7 +558,7 @@ pub(crate) fn memccpy(to: &mut [u8], from: &[u8], byte: c_int, count: usize) -> 
 /// A string of wide characters, at any address: the slice has their bytes.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn wcslen(string: &[u8]) -> usize {
-    assert!(string.chunks_exact(4).any(|it| it == [0; 4]));
+    assert!(string.chunks_exact(4).any(|character| character == [0; 4]));
     // SAFETY: by the assertion the string ends within the slice. The function asks for no alignment.
     unsafe { __reheap_wcslen(string.as_ptr().cast()) }
 }
@@ -566,7 +566,7 @@ pub(crate) fn wcslen(string: &[u8]) -> usize {
 /// The position in characters.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn wcschr(string: &[u8], character: i32) -> Option<usize> {
-    assert!(string.chunks_exact(4).any(|it| it == [0; 4]));
+    assert!(string.chunks_exact(4).any(|character| character == [0; 4]));
     // SAFETY: as above.
     let found = unsafe { __reheap_wcschr(string.as_ptr().cast(), character) };
     position(string, found).map(|bytes| bytes / 4)

@@ -16,7 +16,7 @@ pub(crate) struct Guarded {
 }
 
 impl Guarded {
-    /// At least so many bytes; a whole number of pages.
+    /// A block of at least so many bytes; a whole number of pages.
     pub(crate) fn new(length: usize) -> Self {
         let length = length.next_multiple_of(PAGE);
         let all = length + 2 * PAGE;
@@ -41,7 +41,7 @@ impl Guarded {
         unsafe { std::slice::from_raw_parts_mut(self.mapping.add(PAGE), self.length) }
     }
 
-    /// The same as wide characters.
+    /// The bytes as wide characters.
     pub(crate) fn characters(&mut self) -> &mut [i32] {
         // SAFETY: as in `bytes`; a page begins at a multiple of four, and any four bytes are an `i32`.
         unsafe { std::slice::from_raw_parts_mut(self.mapping.add(PAGE).cast(), self.length / 4) }
@@ -90,7 +90,7 @@ pub(crate) struct Repeated {
 const UNIT: usize = 2 << 20;
 
 impl Repeated {
-    /// At least so many bytes; a whole number of units.
+    /// A block of at least so many bytes; a whole number of units.
     pub(crate) fn new(length: usize) -> Self {
         let length = length.next_multiple_of(UNIT);
         let access = ProtFlags::READ | ProtFlags::WRITE;
@@ -119,7 +119,7 @@ impl Repeated {
         Self { mapping, length }
     }
 
-    /// All of it. Most bytes have many addresses, which a function that reads one block and writes another does not
+    /// All bytes of the block. Most bytes have many addresses, which a function that reads one block and writes another does not
     /// notice.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
         // SAFETY: `new` mapped these bytes, and they stay mapped until `drop`. Most of them have several addresses in

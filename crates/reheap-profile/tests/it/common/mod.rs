@@ -80,7 +80,7 @@ pub(crate) fn compile(name: &str, link: Link, directory: &Path) -> PathBuf {
     output
 }
 
-/// The same without symbols.
+/// A copy of a program without symbols.
 #[track_caller]
 pub(crate) fn strip(program: &Path) -> PathBuf {
     let stripped = program.with_extension("stripped");
@@ -110,7 +110,7 @@ pub(crate) fn compile_with_marker(name: &str, directory: &Path) -> PathBuf {
     compile_with_object(name, "marker", &object, directory)
 }
 
-/// The same with a marker of the first type, which says nothing of aligned functions.
+/// Compiles a program with a marker of the first type, which says nothing of aligned functions.
 #[track_caller]
 pub(crate) fn compile_with_old_marker(name: &str, directory: &Path) -> PathBuf {
     let words: String = ["malloc", "calloc", "realloc", "free"]

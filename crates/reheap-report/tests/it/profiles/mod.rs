@@ -371,7 +371,7 @@ pub fn threads() -> Profile {
     }
 }
 
-/// Nothing about time, stacks and resident memory.
+/// A profile without time, stacks and resident memory.
 pub fn no_sites() -> Profile {
     let mut only = usual();
     only.every_bytes = None;
@@ -381,12 +381,12 @@ pub fn no_sites() -> Profile {
     process
         .curve
         .iter_mut()
-        .for_each(|it| it.resident_bytes = None);
+        .for_each(|point| point.resident_bytes = None);
     process
         .counts
         .sizes
         .iter_mut()
-        .for_each(|it| it.usable = None);
+        .for_each(|size| size.usable = None);
     only
 }
 
@@ -398,7 +398,7 @@ pub fn nothing() -> Profile {
     }
 }
 
-/// Only a program that could not be watched.
+/// A profile of a program that could not be watched.
 pub fn no_process() -> Profile {
     Profile {
         unseen: vec![unseen(

@@ -34,13 +34,13 @@ fn shake(
             *number = (figure() as u32).into();
         }
         Value::Number(number) => *number = figure().into(),
-        Value::Array(all) => all.iter_mut().for_each(|it| {
-            let key = if it.is_object() { "" } else { key };
-            shake(it, key, name, figure);
+        Value::Array(all) => all.iter_mut().for_each(|element| {
+            let key = if element.is_object() { "" } else { key };
+            shake(element, key, name, figure);
         }),
         Value::Object(all) => all
             .iter_mut()
-            .for_each(|(key, it)| shake(it, key, name, figure)),
+            .for_each(|(key, value)| shake(value, key, name, figure)),
         Value::Null | Value::Bool(_) => {}
     }
 }

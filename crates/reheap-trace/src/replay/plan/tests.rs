@@ -99,7 +99,7 @@ fn a_plan_that_the_disk_has_no_room_for_is_not_begun() {
         let disk = needed - 1;
         let error = planned(&options, Room { disk, ..MUCH }).unwrap_err();
         assert!(
-            matches!(error, ReplayError::LongPlan { needed: it, .. } if it == needed),
+            matches!(error, ReplayError::LongPlan { needed: told, .. } if told == needed),
             "{error}"
         );
     }

@@ -16,8 +16,8 @@ pub(super) fn lost(baseline: &str, taken: &str) -> Option<String> {
         (Outcome::NoEffect, "have no effect"),
     ];
     let groups = under.into_iter().filter_map(|(outcome, verb)| {
-        let of_it = attacks.iter().filter(|it| it.1 == outcome);
-        let names: Vec<&str> = of_it.map(|it| it.0).collect();
+        let of_it = attacks.iter().filter(|attack| attack.1 == outcome);
+        let names: Vec<&str> = of_it.map(|attack| attack.0).collect();
         (!names.is_empty()).then(|| format!("these {verb}: {}", names.join(", ")))
     });
     let groups: Vec<String> = groups.collect();

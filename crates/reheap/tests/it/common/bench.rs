@@ -48,7 +48,7 @@ impl Commands {
         script
     }
 
-    /// The same as a value of `--variant`.
+    /// A script for `sh` as a value of `--variant`.
     pub(crate) fn variant(&self, name: &str, text: &str) -> String {
         format!("{name}={}", self.script(name, text).display())
     }

@@ -129,7 +129,7 @@ pub(crate) struct Running {
 #[derive(Debug)]
 struct Output {
     bytes: Shared,
-    /// Nothing is sent: it is closed at the end.
+    /// Closed at the end of the pipe; nothing is sent.
     end: Receiver<()>,
 }
 

@@ -59,7 +59,7 @@ impl Image {
         fs::create_dir(self.path("proc")).unwrap();
     }
 
-    /// The same in another place.
+    /// Puts reheap at this path, with the libraries that it needs.
     pub(crate) fn with_reheap_at(&self, path: &str) {
         let program = env!("CARGO_BIN_EXE_reheap");
         let libraries = run(Command::new("ldd").arg(program)).succeeded().stdout;
@@ -150,7 +150,7 @@ pub(crate) fn in_namespace(script: &str, arguments: &[&Path]) -> Outcome {
     run(&mut command)
 }
 
-/// So that what is measured against is only what the command does, the libraries are there.
+/// Builds the libraries before, so that a snapshot shows only what the command does.
 pub(crate) fn build(allocator: &str) {
     let image = Image::of_glibc();
     image.copy(&musl_linker());

@@ -15,9 +15,9 @@ use std::thread;
 /// Which checksums the registry gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// Those of what it has.
+    /// The checksums of what the mirror has.
     Its,
-    /// Those of the lock file.
+    /// The checksums of the lock file.
     Pinned,
 }
 
@@ -77,7 +77,7 @@ fn packages(manifest: &str, lock: &str) -> BTreeMap<String, Package> {
         let name = text(&package["name"]);
         let features = asked
             .iter()
-            .filter_map(|it| it.strip_prefix(&name)?.strip_prefix('/'));
+            .filter_map(|file| file.strip_prefix(&name)?.strip_prefix('/'));
         let value = Package {
             version: text(&package["version"]),
             checksum: text(&package["checksum"]),
@@ -128,7 +128,10 @@ impl Package {
                 "target": null, "kind": "normal",
             })
         };
-        let features = self.features.iter().map(|it| (it.clone(), json!([])));
+        let features = self
+            .features
+            .iter()
+            .map(|feature| (feature.clone(), json!([])));
         let line = json!({
             "name": name,
             "vers": self.version,

@@ -56,9 +56,15 @@ pub(crate) fn assert_closed(cache: &Path) -> usize {
     while let Some(path) = left.pop() {
         let metadata = path.symlink_metadata().unwrap();
         if metadata.is_dir() {
-            left.extend(fs::read_dir(&path).unwrap().map(|it| it.unwrap().path()));
+            left.extend(
+                fs::read_dir(&path)
+                    .unwrap()
+                    .map(|entry| entry.unwrap().path()),
+            );
         }
-        let is_lock = path.parent().is_some_and(|it| it.ends_with("locks"));
+        let is_lock = path
+            .parent()
+            .is_some_and(|parent| parent.ends_with("locks"));
         let mode = metadata.permissions().mode();
         // Nothing is ever read from a lock.
         if !metadata.is_symlink() && !is_lock {
@@ -194,7 +200,7 @@ impl Project {
         Self::at(temporary, directory, main)
     }
 
-    /// The same in a directory of that name.
+    /// A project with one program `app` of that source, in a directory of that name.
     pub(crate) fn named(name: &OsStr, main: &str) -> Self {
         let temporary = tempfile::tempdir().unwrap();
         let directory = temporary.path().join(name);

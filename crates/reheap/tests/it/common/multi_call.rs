@@ -1,6 +1,6 @@
 //! The programs of the C suite as one executable, because linking each by itself is most of the work of their tests.
 //!
-//! As in busybox, the executable has a link for each program, and runs the one that it is called by. So each run is a
+//! Like busybox, the executable has a link for each program, and runs the one that it is called by. So each run is a
 //! process of its own. Programs that define `malloc` or have work done before `main` cannot be in there.
 
 use super::command::run_within;

@@ -134,7 +134,7 @@ impl Workshop {
         self.docker_archive_of_layers(name, &[files], config);
     }
 
-    /// The same with several layers.
+    /// Writes an archive of Docker's with several layers.
     pub(crate) fn docker_archive_of_layers(
         &self,
         name: &str,

@@ -11,35 +11,35 @@ use reheap_elf::family;
 use reheap_elf::linkage;
 use std::path::Path;
 
-/// Those libraries, other than the libc, that import functions of the malloc family if the program itself imports none;
+/// The libraries, other than the libc, that import functions of the malloc family if the program itself imports none;
 /// `None` if it does, or if reheap cannot see.
-pub(super) fn only_libraries(
+pub(super) fn only_of_libraries(
     program: &Path,
     libc: Libc,
     libraries: &Libraries<'_>,
 ) -> Option<Vec<String>> {
-    if takes_malloc(program, libraries)? {
+    if imports_malloc(program, libraries)? {
         return None;
     }
     let closure = libraries.closure(program, libc);
     if !closure.missing.is_empty() {
-        return None; // one of those may be the taker
+        return None; // one of those may import it
     }
     let others = closure.loaded.iter().skip(1);
-    let takers = others
+    let importers = others
         .filter(|library| !library.name.starts_with("libc.so"))
-        .filter(|library| takes_malloc(&library.path, libraries) == Some(true));
-    Some(takers.map(|library| library.name.clone()).collect())
+        .filter(|library| imports_malloc(&library.path, libraries) == Some(true));
+    Some(importers.map(|library| library.name.clone()).collect())
 }
 
-fn takes_malloc(file: &Path, libraries: &Libraries<'_>) -> Option<bool> {
-    let mut takes = false;
+fn imports_malloc(file: &Path, libraries: &Libraries<'_>) -> Option<bool> {
+    let mut found = false;
     let file = libraries.open(file)?;
     linkage::for_each_taken_name(&file, &mut |name| {
-        takes |= is_of_the_family(std::str::from_utf8(name).unwrap_or_default());
+        found |= is_of_the_family(std::str::from_utf8(name).unwrap_or_default());
     })
     .ok()??;
-    Some(takes)
+    Some(found)
 }
 
 fn is_of_the_family(name: &str) -> bool {

@@ -8,13 +8,13 @@ use std::os::unix::fs::FileExt as _;
 
 /// A regular file, or a part of one.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenFile {
     file: File,
     start: u64,
     size: u64,
 }
 
-impl Opened {
+impl OpenFile {
     /// # Errors
     /// If its size is not told.
     pub fn new(file: File) -> io::Result<Self> {
@@ -38,7 +38,7 @@ impl Opened {
     }
 }
 
-impl Source for Opened {
+impl Source for OpenFile {
     fn size(&self) -> u64 {
         self.size
     }
@@ -69,12 +69,12 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(b"data", 1 << 30).unwrap();
         file.set_len(2 << 30).unwrap();
-        let opened = Opened::new(file.try_clone().unwrap()).unwrap();
+        let opened = OpenFile::new(file.try_clone().unwrap()).unwrap();
         assert_eq!(opened.next_data(0), 1 << 30);
         assert_eq!(opened.next_data((1 << 30) + (1 << 20)), 2 << 30);
-        let part = Opened::part(file.try_clone().unwrap(), 1 << 20, 1 << 30).unwrap();
+        let part = OpenFile::part(file.try_clone().unwrap(), 1 << 20, 1 << 30).unwrap();
         assert_eq!(part.next_data(0), (1 << 30) - (1 << 20));
-        assert!(Opened::part(file.try_clone().unwrap(), 1 << 30, (1 << 30) + 1).is_err());
+        assert!(OpenFile::part(file.try_clone().unwrap(), 1 << 30, (1 << 30) + 1).is_err());
         let mut bytes = [1; 6];
         opened.read_at((1 << 30) - 2, &mut bytes).unwrap();
         assert_eq!(&bytes, b"\0\0data");
