@@ -1,11 +1,13 @@
 //! What Cargo knows about a project's packages: what they say about themselves, and what they are made of.
 
-use super::session::Session;
+use super::flags::Flags;
 use anyhow::Context as _;
+use reheap_command::env_vars;
 use reheap_command::ui::Failure;
 use reheap_image::sbom::Package;
 use serde::Deserialize;
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::process::Command;
 
 /// What `cargo metadata` prints (Cargo book, "cargo metadata").
 #[derive(Debug, Deserialize)]
@@ -53,8 +55,10 @@ struct Kind {
 }
 
 impl Metadata {
-    pub(super) fn of(session: &Session) -> anyhow::Result<Self> {
-        let output = session.metadata().output().context("cannot start Cargo")?;
+    /// Asks Cargo, with the flags of a build for a target.
+    pub(super) fn read(flags: &Flags, triple: &str) -> anyhow::Result<Self> {
+        let printed = command(flags, triple).output();
+        let output = printed.context("cannot start Cargo")?;
         if !output.status.success() {
             let reason = String::from_utf8_lossy(&output.stderr).trim().to_owned();
             let text = format!("cannot ask Cargo for the project's packages: {reason}");
@@ -127,6 +131,30 @@ impl Metadata {
         });
         listed.collect()
     }
+}
+
+fn command(flags: &Flags, triple: &str) -> Command {
+    let mut metadata = env_vars::cargo();
+    metadata.args(["metadata", "--format-version", "1"]);
+    metadata.args(["--filter-platform", triple]);
+    for flag in ["--manifest-path", "--config", "--lockfile-path"] {
+        let values = flags.values(flag);
+        metadata.args(values.iter().map(|value| format!("{flag}={value}")));
+    }
+    for flag in ["--features", "-F"] {
+        let values = flags.values(flag);
+        metadata.args(values.iter().map(|value| format!("--features={value}")));
+    }
+    for flag in [
+        "--all-features",
+        "--no-default-features",
+        "--offline",
+        "--locked",
+        "--frozen",
+    ] {
+        metadata.args(flags.has(&[flag]).then_some(flag));
+    }
+    metadata
 }
 
 /// Whether a source is crates.io, which has two addresses, whatever mirror packages are fetched from.

@@ -1,7 +1,9 @@
 //! `cargo reheap image`: builds a project for one or several targets, and says what it says about itself.
 
+use super::built::Built;
 use super::metadata::Metadata;
-use super::session::{Built, Session, Verb};
+use super::request::Verb;
+use super::session::Session;
 use reheap_command::choice::Wishes;
 use reheap_command::ui::Failure;
 use reheap_image::sbom::Package;
@@ -30,8 +32,7 @@ impl Packing {
         let mut sessions = Session::for_each_target(Verb::Build, asked, arguments)?;
         // Empty if the user asks for targets.
         for target in sessions[0].other_targets().to_vec() {
-            let session = Session::new(Verb::Build, asked, arguments, Some(&target))?;
-            sessions.push(session);
+            sessions.push(sessions[0].for_target(&target)?);
         }
         Ok(Self { sessions })
     }
@@ -48,7 +49,7 @@ impl Packing {
                 Ok(built) => built,
                 Err(code) => return Ok(Err(code)),
             };
-            let metadata = Metadata::of(session)?;
+            let metadata = session.metadata()?;
             let first = first_of(&mut built, &metadata, has_entry_point)?;
             origin.labels.extend(metadata.labels_of(&first));
             for program in &built {
