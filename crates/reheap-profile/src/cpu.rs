@@ -8,7 +8,7 @@
 //! return address into the hooks is on its stack. That is so for any allocator, with all that it calls, and needs no
 //! symbols. Time in the hooks themselves is left out: without them, the program would not have it.
 //!
-//! Where the system does not let users sample, the observer's looks at the threads have to do (`observer.rs`). They tell
+//! Where the system does not let users sample, the observer's looks at the threads have to do (`observer/threads.rs`). They tell
 //! no memory functions.
 //!
 //! One thread empties the rings, and one looks where the samples are: the tables of a large program take longer to read

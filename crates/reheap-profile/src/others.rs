@@ -80,6 +80,11 @@ impl Others {
         self.root = Some(root);
     }
 
+    /// The command's first process, once there is one.
+    pub(crate) fn root(&self) -> Option<u32> {
+        self.root
+    }
+
     /// A process has hooks. It may have been seen before it got them, and may execute something else by now.
     pub(crate) fn has_hooks(&mut self, pid: u32, program: &Path) {
         // Nothing told the hooks what they are in, where /proc is missing.
