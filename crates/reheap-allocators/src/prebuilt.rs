@@ -273,7 +273,7 @@ impl Prebuilt {
     /// Reads the manifest of the directory that was installed with this program.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// Those of [`Self::open`].
     pub fn open_installed(directory: &Path) -> Result<Self, PrebuiltError> {
         Self::read(directory, Trust::of_installed_files())
     }

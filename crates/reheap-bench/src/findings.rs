@@ -158,7 +158,7 @@ impl<'a> Findings<'a> {
     }
 }
 
-/// As [`Findings::main_quantity`], while the benchmark is measured.
+/// The main quantity of a benchmark while it is measured, as [`Findings::main_quantity`] is later.
 pub(crate) fn main_quantity(benchmark: &Benchmark, failures: &[Failures]) -> Quantity {
     let has_it = |name: &&String| {
         let variants = benchmark.variants.iter().zip(failures);

@@ -173,7 +173,7 @@ pub fn serve(
 /// Starts a server, and stops it when it is ready: shows in little time whether it can be measured at all.
 ///
 /// # Errors
-/// As [`serve`].
+/// Those of [`serve`].
 pub fn rehearse(
     launcher: &Launcher,
     server: &CommandLine,

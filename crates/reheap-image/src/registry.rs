@@ -153,12 +153,12 @@ pub struct Progress {
     pub done_bytes: AtomicU64,
     /// All that will, as far as that is known.
     pub total_bytes: AtomicU64,
-    /// The end of a pause, because the registry has no time.
+    /// The end of a pause, because the registry is busy.
     waits_until: Mutex<Option<Instant>>,
 }
 
 impl Progress {
-    /// How long it still waits because the registry has no time.
+    /// How long it still waits because the registry is busy.
     pub fn waits_for(&self) -> Option<Duration> {
         let until = self.waits_until.lock();
         let until = (*until.unwrap_or_else(PoisonError::into_inner))?;
@@ -317,7 +317,7 @@ impl<'a> Session<'a> {
         result
     }
 
-    /// Does something again while the registry has no time, or when it ended a token.
+    /// Does something again while the registry is busy, or when it ended a token.
     async fn patiently<T>(
         &self,
         what: &str,
@@ -360,7 +360,7 @@ impl<'a> Session<'a> {
         Ok(!matches!(*self.auth.borrow(), RegistryAuth::Anonymous))
     }
 
-    /// Waits before the next try, unless the registry wants to have longer peace than anybody waits.
+    /// Waits before the next try, unless the registry asks for a longer pause than anybody waits.
     async fn wait(
         &self,
         tries: u32,

@@ -204,7 +204,7 @@ pub fn spawn(
 /// executing the program itself.
 ///
 /// # Errors
-/// As [`spawn`].
+/// Those of [`spawn`].
 pub fn spawn_by(
     mut command: Command,
     last: impl FnOnce(&mut Command),

@@ -105,7 +105,7 @@ fn telling<T>(verb: &str, reference: &Reference, work: impl FnOnce(&Arc<Progress
             let done = seen.done_bytes.load(Ordering::Relaxed);
             if let Some(left) = seen.waits_for() {
                 let left = duration(left);
-                return format!("{what}: the registry has no time; the next try is in {left}");
+                return format!("{what}: the registry is busy; the next try is in {left}");
             }
             match seen.total_bytes.load(Ordering::Relaxed) {
                 0 => what.clone(),

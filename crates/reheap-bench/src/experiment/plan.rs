@@ -14,9 +14,9 @@ use std::time::Duration;
 /// What is to be measured.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// As [`Benchmark::name`].
+    /// The name of the benchmark, for [`Benchmark::name`].
     pub name: String,
-    /// As [`Benchmark::parameters`].
+    /// The values of a sweep, for [`Benchmark::parameters`].
     pub parameters: BTreeMap<String, String>,
     /// How much memory each run may use.
     pub memory_limit_bytes: Option<u64>,
@@ -24,7 +24,7 @@ pub struct Plan {
     pub metrics: Vec<Metric>,
     /// What is run; the first is the baseline, and one with [`Role::BaselineCopy`] is its second run of each round.
     pub variants: Vec<PlannedVariant>,
-    /// As [`Benchmark::left_out`].
+    /// Variants that are not run, for [`Benchmark::left_out`].
     pub left_out: Vec<LeftOut>,
     /// What the variants are asked for, if they are servers. Its output differs from run to run, so
     /// [`Settings::output`] has to be [`crate::results::OutputCheck::Ignored`].
@@ -98,25 +98,25 @@ impl Plan {
 /// A variant that is to be run. Its members are those of [`Variant`].
 #[derive(Clone, Debug)]
 pub struct PlannedVariant {
-    /// As [`Variant::name`].
+    /// The name of the variant, for [`Variant::name`].
     pub name: String,
-    /// As [`Variant::role`].
+    /// What the variant is there for, for [`Variant::role`].
     pub role: Role,
-    /// As [`Variant::allocator`].
+    /// The allocator, for [`Variant::allocator`].
     pub allocator: Option<AllocatorVersion>,
-    /// As [`Variant::tuning`].
+    /// The allocator's options, for [`Variant::tuning`].
     pub tuning: BTreeMap<String, String>,
     /// What is run.
     pub command: CommandLine,
-    /// As [`Variant::executable_bytes`].
+    /// The size of the executable, for [`Variant::executable_bytes`].
     pub executable_bytes: Option<u64>,
-    /// As [`Variant::files_sha256`].
+    /// A hash of the baseline's files, for [`Variant::files_sha256`].
     pub files_sha256: Option<String>,
-    /// As [`Variant::activity`].
+    /// How the allocator was seen to be active, for [`Variant::activity`].
     pub activity: Activity,
-    /// As [`Variant::unreached`].
+    /// Programs without the allocator, for [`Variant::unreached`].
     pub unreached: Vec<Unreached>,
-    /// Its run before, if there was one: then it needs no warm-up.
+    /// The variant's run before, if there was one: then it needs no warm-up.
     pub first_run: Option<FirstRun>,
 }
 

@@ -55,7 +55,7 @@ impl Direct {
         })
     }
 
-    /// How long the registry asks to wait, if it has no time for a request to that address. The request goes out once
+    /// How long the registry asks to wait, if it is too busy for a request to that address. The request goes out once
     /// more, without a body.
     pub(super) async fn retry_after(&self, url: &str, auth: &RegistryAuth) -> Option<Duration> {
         let request = self.client.head(url).header(ACCEPT, MANIFESTS.join(", "));

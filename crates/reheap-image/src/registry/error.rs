@@ -30,13 +30,13 @@ pub enum RegistryError {
     #[error("the registry has no {0}")]
     NotFound(String),
     /// It has too much to do.
-    #[error("the registry has no time (HTTP {code}), not even after {TRIES} tries")]
+    #[error("the registry is still busy after {TRIES} tries (HTTP {code})")]
     Busy {
         /// What it answered.
         code: u16,
     },
     /// It has too much to do for longer than anybody waits.
-    #[error("the registry has no time (HTTP {code}), and asks to wait {}", humantime::format_duration(Duration::from_secs(.wait.as_secs())))]
+    #[error("the registry is busy (HTTP {code}), and asks to wait {}", humantime::format_duration(Duration::from_secs(.wait.as_secs())))]
     BusyForLong {
         /// What it answered.
         code: u16,

@@ -1,18 +1,18 @@
-//! How long to wait for a registry that has no time: as long as it asks for, or a pause that doubles.
+//! How long to wait for a busy registry: as long as it asks for, or a pause that doubles.
 
 use super::Progress;
 use chrono::DateTime;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant, SystemTime};
 
-/// How often something is tried that the registry has no time for.
+/// How often something is tried while the registry is busy.
 pub(super) const TRIES: u32 = 4;
-/// After the first try; it doubles.
+/// The pause after the first try; it doubles.
 const PAUSE: Duration = Duration::from_secs(1);
-/// If a registry wants more, a person would rather come back later.
+/// The longest pause. If a registry asks for more, a person would rather come back later.
 pub(super) const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// The pause after so many tries, of which the registry may want to have a longer one.
+/// The pause after so many tries; the registry may ask for a longer one.
 pub(super) fn pause(tries: u32, asked: Option<Duration>) -> Duration {
     let doubled = PAUSE * 2_u32.pow(tries - 1);
     doubled.max(asked.unwrap_or_default())

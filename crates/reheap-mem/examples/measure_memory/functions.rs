@@ -17,7 +17,7 @@ pub(crate) enum Shape {
     Copy,
     /// `(to, from)` of a string.
     CopyString,
-    /// The same, where the two overlap.
+    /// `(to, from, count)`, where the two overlap.
     Move,
     /// `(to, byte, count)`
     Set,

@@ -232,7 +232,7 @@ pub fn locate<'data, R: ReadRef<'data>>(bytes: R) -> Result<Located, LocateError
 /// Where the malloc family is in a shared library that offers it to others.
 ///
 /// # Errors
-/// As [`locate`].
+/// Those of [`locate`].
 pub(crate) fn locate_in_library<'data, R: ReadRef<'data>>(
     bytes: R,
 ) -> Result<Located, LocateError> {

@@ -25,12 +25,9 @@ pub struct Loader<'a> {
 impl<'a> Loader<'a> {
     /// The loader of a program in an image.
     pub fn new(contents: &'a Contents<'a>, program: &EntryPoint, identity: &Identity) -> Self {
-        let first = program
-            .environment
-            .value("LD_LIBRARY_PATH")
-            .unwrap_or_default();
-        let first = env_vars::library_directories(first.as_ref());
-        let first = first.filter(|directory| directory.is_absolute()).collect();
+        let variable = program.environment.value("LD_LIBRARY_PATH");
+        let named = env_vars::library_directories(variable.unwrap_or_default().as_ref());
+        let first = named.filter(|directory| directory.is_absolute()).collect();
         let open = |path: &Path| contents.noting(path);
         Self {
             libraries: Libraries::of_image(open, first, &identity.architecture),

@@ -241,7 +241,7 @@ fn impatient(header: impl Fn(Duration) -> String + Send + 'static, wait: Duratio
 }
 
 #[test]
-fn a_registry_without_time_is_asked_again_when_it_wants_to_be_and_not_before() {
+fn a_busy_registry_is_asked_again_after_the_time_that_it_asks_for_and_not_before() {
     let seconds = |wait: Duration| wait.as_secs().to_string();
     let date = |wait: Duration| {
         // A date has no parts of seconds.
@@ -260,16 +260,16 @@ fn a_registry_without_time_is_asked_again_when_it_wants_to_be_and_not_before() {
     let wait = Duration::from_secs(3);
     for host in [impatient(seconds, wait), impatient(date, wait)] {
         asked_again(host).said(&[
-            "the registry has no time; the next try is in",
+            "the registry is busy; the next try is in",
             "reheap has added nothing to it",
         ]);
     }
     let hour = impatient(seconds, Duration::from_secs(3600));
-    asked_again(hour).said(&["the registry has no time (HTTP 429), and asks to wait 1h"]);
+    asked_again(hour).said(&["the registry is busy (HTTP 429), and asks to wait 1h"]);
 }
 
 #[test]
-fn ctrl_c_ends_the_wait_for_a_registry_without_time() {
+fn ctrl_c_ends_the_wait_for_a_busy_registry() {
     let (host, paths) = serve(|_| Answer {
         headers: "Retry-After: 50\r\n".to_owned(),
         ..Answer::error("429 Too Many Requests")
