@@ -1,18 +1,18 @@
 //! Shows how far a measurement is: a bar on a terminal, lines in a log.
 
-use crate::bench::last_words;
+mod failures;
+
+use failures::Failures;
 use indicatif::{ProgressBar, ProgressStyle};
-use reheap_bench::analysis::ended;
 use reheap_bench::experiment::{Plan, Progress, Stage, Standing, Watch};
 use reheap_bench::figures;
 use reheap_bench::outlook::{ExpectedEnd, duration};
-use reheap_bench::results::{Outcome, Settings};
+use reheap_bench::results::Settings;
 use reheap_bench::rounds::ROUNDS_BEFORE_PRECISE;
 use reheap_bench::run::Finished;
 use reheap_bench::server::{Load, Waiting};
 use reheap_command::pulse::{self, Pulse};
 use reheap_command::ui;
-use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// Progress of one comparison.
@@ -31,14 +31,7 @@ pub(crate) struct Bar {
     under_way: Option<CurrentRun>,
     /// Whether it was said how small a difference will be seen.
     said_visible: bool,
-    /// What the first run of the baseline leads to expect.
-    expected: Option<Outcome>,
-    /// Whether the variants are servers under a load.
-    is_server: bool,
-    /// The variants whose failure was already reported.
-    told: BTreeSet<String>,
-    /// The metrics of which it was already told that they match no number.
-    told_metrics: BTreeSet<String>,
+    failures: Failures,
 }
 
 impl Bar {
@@ -58,11 +51,7 @@ impl Bar {
             standing: String::new(),
             under_way: None,
             said_visible: false,
-            // A load generator that fails was not served, so there is nothing to agree on.
-            expected: plan.load.as_ref().map(|_| Outcome::Exited(0)),
-            is_server: plan.load.is_some(),
-            told: BTreeSet::new(),
-            told_metrics: BTreeSet::new(),
+            failures: Failures::new(plan),
         }
     }
 
@@ -89,23 +78,6 @@ impl Bar {
         };
         let expected = self.ends.map(|end| (end, Bound::About));
         expected.or_else(of_budget)
-    }
-}
-
-impl Bar {
-    /// An expression that matches the wrong place would otherwise look like one that matches nothing.
-    fn tell_metrics_without_number(&mut self, progress: &Progress<'_>, finished: &Finished) {
-        for (name, matched) in &finished.metrics_without_number {
-            if self.told_metrics.insert(name.clone()) {
-                let matched = last_words::shown(matched);
-                let variant = progress.variant;
-                let text = format!(
-                    "the metric `{name}` has no figure: its expression matched `{matched}` in the output of {variant}, \
-                     and that contains no number"
-                );
-                self.bar.suspend(|| ui::note(&text));
-            }
-        }
     }
 }
 
@@ -189,32 +161,12 @@ impl Watch for Bar {
     /// A figure comes from many runs, so what one of them printed about its failure is lost unless reheap prints it
     /// now.
     fn run_ended(&mut self, progress: &Progress<'_>, finished: &Finished) {
-        self.tell_metrics_without_number(progress, finished);
-        let outcome = finished.outcome;
-        let is_as_expected = match self.expected {
-            Some(expected) => outcome == expected,
-            None => outcome.is_success(),
-        };
-        // As in the later judgement: all variants may agree on an exit code, but never on a crash.
-        self.expected.get_or_insert(match outcome {
-            Outcome::Exited(_) => outcome,
-            _ => Outcome::Exited(0),
-        });
-        if is_as_expected || !self.told.insert(progress.variant.to_owned()) {
-            return;
+        for text in self.failures.metrics_without_number(progress, finished) {
+            self.say(&text);
         }
-        let words = last_words::quoted(finished);
-        let ended = ended(outcome);
-        let mut text = if self.is_server {
-            let program = finished.program.display();
-            format!("{}: `{program}` {ended}{words}", progress.variant)
-        } else {
-            format!("{} {ended}{words}", progress.variant)
-        };
-        if let Some(hint) = last_words::hint(finished) {
-            text.push_str(&format!("\nhint: {hint}"));
+        if let Some(text) = self.failures.of_run(progress, finished) {
+            self.say(&text);
         }
-        self.say(&text);
     }
 
     fn waits_for_server(&mut self, load: &Load, waiting: Waiting) {
