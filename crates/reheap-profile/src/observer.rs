@@ -5,6 +5,7 @@
 //! [`memory`], [`threads`]. [`instruments`] record besides.
 
 mod identity;
+mod injected;
 mod instruments;
 mod memory;
 mod observed;
@@ -12,7 +13,7 @@ mod processes;
 mod threads;
 mod watched;
 
-pub use instruments::Injected;
+pub use injected::Injected;
 pub use observed::Observed;
 
 use crate::hooks_clock::HooksClock;

@@ -1,38 +1,14 @@
 //! What records besides the looks at processes: sampled stacks, the CPU's samples, and the trace. Each has threads of its
 //! own.
 
+use super::injected::Injected;
 use super::watched::Watched;
 use crate::cpu::Cpu;
-use crate::profile::{Access, Live, Process};
+use crate::profile::{Live, Process};
 use crate::recording::{Place, Recording, Sample};
 use crate::samples::{Batch, ProcessId, Sampler};
 use crate::tracer::Tracer;
 use std::io;
-use std::ops::Range;
-
-/// What was put into the code of a program that takes no preload.
-#[derive(Debug, Clone)]
-pub struct Injected {
-    /// How its functions were found.
-    pub access: Access,
-    /// As [`Process::not_counted`].
-    pub not_counted: Vec<String>,
-    /// Where the hooks are in the process.
-    pub hooks: Range<u64>,
-    /// Where the functions are that they are in front of.
-    pub functions: Vec<u64>,
-}
-
-impl Default for Injected {
-    fn default() -> Self {
-        Self {
-            access: Access::Symbols,
-            not_counted: Vec::new(),
-            hooks: 0..0,
-            functions: Vec::new(),
-        }
-    }
-}
 
 /// What records besides the looks at processes.
 #[derive(Debug)]

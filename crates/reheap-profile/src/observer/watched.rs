@@ -1,7 +1,7 @@
 //! A process that is being watched: what looks at it have shown, and what it wrote down itself.
 
 use super::identity::Identity;
-use super::instruments::Injected;
+use super::injected::Injected;
 use super::memory::LiveMemory;
 use super::threads::ThreadLooks;
 use crate::profile::{Access, Live, Lost, Process, Sites};
