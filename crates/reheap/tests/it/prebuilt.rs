@@ -367,7 +367,7 @@ fn programs_run_are_checked_and_are_compared_on_a_machine_that_can_build_nothing
         reheap profile --trace /tmp/trace -- cat /script
         reheap replay --allocator jemalloc /tmp/trace
         reheap inspect /opt/reheap/share/reheap/preloads/*/libjemalloc-*.so
-        reheap list";
+        reheap list jemalloc";
     prints(
         &on(&machine, script),
         &[
@@ -379,7 +379,7 @@ fn programs_run_are_checked_and_are_compared_on_a_machine_that_can_build_nothing
             "musl ran with snmalloc",
             "verdict    works",
             "glibc+jemalloc",
-            "jemalloc 5.3.1: ",
+            "jemalloc 5.3.1: suits",
             "shared library, musl",
             "shared library, glibc",
         ],
