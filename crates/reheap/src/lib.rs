@@ -1,8 +1,8 @@
 //! Holds what the commands `reheap` and `cargo reheap` are: arguments, plans, terminal output and exit codes. Nothing
 //! else.
 //!
-//! One executable has both, and looks at the name that started it. It is the only user of this library, besides the fuzz
-//! targets ([`readers`]).
+//! One executable has both, and looks at the name that started it. It is the only user of this library.
+
 mod adopting;
 mod cli;
 mod profiling;
