@@ -15,6 +15,8 @@ use xtask::workspace::Workspace;
 
 /// Tests of what `make test` takes samples of: every allocator, for one.
 pub(crate) const ALL: &[&str] = &["--features", "reheap/test_all"];
+/// Builds them, and the programs that they run.
+pub(crate) const BUILD: [&str; 4] = ["test", "--workspace", "--locked", "--no-run"];
 /// Where nextest writes what it did, below the target directory (`.config/nextest.toml`).
 const REPORT: &str = "nextest/default/junit.xml";
 /// How many of the slowest tests are printed.
@@ -25,9 +27,8 @@ const SEED: &str = "PROPTEST_RNG_SEED";
 /// Builds them, makes the allocators that they share, and runs them.
 pub(crate) fn run(workspace: &Workspace, progress: &Progress, all: bool) -> Result<()> {
     let extent = if all { ALL } else { &[] };
-    let build = ["test", "--workspace", "--locked", "--no-run"];
     let mut cargo = workspace.cargo();
-    progress.step("building the tests", cargo.args(build).args(extent))?;
+    progress.step("building the tests", cargo.args(BUILD).args(extent))?;
     prepare_allocators(workspace, progress)?;
     let has_nextest = has_nextest(workspace);
     let mut tests = workspace.cargo();

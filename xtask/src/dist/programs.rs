@@ -1,6 +1,7 @@
 //! `reheap` and `cargo-reheap` as static executables, which reheap itself builds, with the allocators that it ships.
 
-use super::Dist;
+use super::{Dist, Extent, Programs};
+use crate::tests;
 use anyhow::{Context as _, Result, ensure};
 use reheap_allocators::target::{Architecture, Target};
 use serde_json::Value;
@@ -15,9 +16,13 @@ pub(super) const PROGRAMS: [&str; 2] = ["reheap", "cargo-reheap"];
 /// Builds the reheap that builds the others.
 pub(super) fn prepare(dist: &Dist<'_>) -> Result<()> {
     let mut cargo = dist.workspace.cargo();
-    // As a part of the workspace, as `make test` builds it.
-    cargo.args(["build", "--locked", "--workspace"]);
-    cargo.args(PROGRAMS.iter().flat_map(|name| ["--bin", name]));
+    if dist.extent == Extent::Short(Programs::OfTests) {
+        // Some packages have more features in tests. Any other command would compile them again, and most crates.
+        cargo.args(tests::BUILD);
+    } else {
+        cargo.args(["build", "--locked", "--workspace"]);
+        cargo.args(PROGRAMS.iter().flat_map(|name| ["--bin", name]));
+    }
     dist.progress.step("reheap for this machine", &mut cargo)
 }
 
