@@ -6,7 +6,7 @@
 //! that page faults need: it would slow down what it measures.) Pages that processes share are counted for each.
 
 use reheap_proc::by_number;
-use reheap_proc::tree::descendants;
+use reheap_proc::tree::{descendants, number};
 use rustix::process::Pid;
 use std::time::{Duration, Instant};
 
@@ -94,7 +94,7 @@ fn resident_bytes_below(root: Pid) -> u64 {
 
 /// None if the process has ended.
 fn resident_bytes(process: Pid) -> Option<u64> {
-    by_number::resident_bytes(process.as_raw_nonzero().get().unsigned_abs())
+    by_number::resident_bytes(number(process))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use reheap_bench::results::Unreached;
 use reheap_command::env_vars::LD_PRELOAD;
 use reheap_command::ui::Failure;
 use reheap_proc::process::{Denial, Process, ProcessError};
-use reheap_proc::tree::descendants;
+use reheap_proc::tree::{descendants, number};
 use reheap_subject::limits;
 use reheap_workshop::preloading::{self, NOT_LOADED};
 use rustix::process::getpid;
@@ -213,7 +213,7 @@ impl Census {
         let look = move || {
             while is_over.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 for pid in descendants(getpid()) {
-                    self.look(pid.as_raw_nonzero().get().unsigned_abs());
+                    self.look(number(pid));
                 }
             }
         };

@@ -15,8 +15,7 @@ pub fn descendants(root: Pid) -> Vec<Pid> {
     let mut found = Vec::new();
     let mut parents = vec![root];
     while let Some(parent) = parents.pop() {
-        let number = parent.as_raw_nonzero().get().unsigned_abs();
-        let Some(children) = children(number, usize::MAX) else {
+        let Some(children) = children(number(parent), usize::MAX) else {
             return descendants_by_parent(root);
         };
         let children: Vec<Pid> = children.into_iter().filter_map(pid).collect();
@@ -98,6 +97,11 @@ fn descendants_by_parent(root: Pid) -> Vec<Pid> {
         parents.extend(children);
     }
     found
+}
+
+/// The number of a process, as `/proc` has it.
+pub fn number(process: Pid) -> u32 {
+    process.as_raw_nonzero().get().unsigned_abs()
 }
 
 fn pid(number: u32) -> Option<Pid> {

@@ -18,7 +18,7 @@ use std::os::unix::fs::MetadataExt as _;
 /// The findings, each with what to do.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// What must be mended.
+    /// Problems that need a fix.
     pub problems: Vec<String>,
     /// What is worth knowing.
     pub notes: Vec<String>,

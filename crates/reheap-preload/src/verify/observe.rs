@@ -12,7 +12,7 @@ use reheap_allocators::watch::{Seen, Started, Watch};
 use reheap_bench::results::Outcome;
 use reheap_command::interrupt;
 use reheap_proc::stat::Stat;
-use reheap_proc::tree::{descendants, signal_descendants};
+use reheap_proc::tree::{descendants, number, signal_descendants};
 use rustix::process::{Pid, Signal, WaitOptions, getpid, set_child_subreaper, waitpid};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -327,7 +327,3 @@ impl Drop for Family {
 
 /// How much of a program's name the kernel keeps (TASK_COMM_LEN, less the zero at its end).
 const NAME_BYTES: usize = 15;
-
-fn number(pid: Pid) -> u32 {
-    pid.as_raw_nonzero().get().unsigned_abs()
-}

@@ -100,13 +100,6 @@ impl HooksLibrary {
         self.processor
     }
 
-    /// The functions that it can hook.
-    pub fn hooked_names(&self) -> impl Iterator<Item = &str> {
-        self.symbols
-            .keys()
-            .filter_map(|name| name.strip_prefix(HOOK))
-    }
-
     /// How much address space it takes.
     pub(crate) fn span_bytes(&self) -> u64 {
         self.image.len() as u64
