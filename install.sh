@@ -38,12 +38,18 @@ fail() {
     exit "${3:-1}"
 }
 
-# Prints what is at the address into a file. Only the tools that a system has anyway.
+# Writes what is at the address into a file. Only with tools that a system has anyway; they give up on a server that is
+# silent.
 download() {
     if command -v curl >/dev/null 2>&1; then
-        curl --fail --silent --show-error --location --output "$2" "$1"
+        curl --fail --silent --show-error --location --connect-timeout 20 --speed-limit 1 --speed-time 30 \
+            --output "$2" "$1"
     elif command -v wget >/dev/null 2>&1; then
-        wget -q -O "$2" "$1"
+        # GNU's would try twenty times. Busybox's knows neither of these.
+        patience=
+        ! wget --help 2>&1 | grep -q -e --tries || patience='--tries=3 --timeout=30'
+        # shellcheck disable=SC2086 # two words, or none
+        wget -q $patience -O "$2" "$1"
     else
         fail "there is neither curl nor wget" "install one of them"
     fi || fail "cannot download \`$1\`" "look whether you can reach the address; --from names another server"
@@ -91,37 +97,67 @@ warn_of_old_libc() {
     esac
 }
 
-# `$prefix` holds files of earlier versions, too, if `$list` names them.
-remove_listed() {
-    while IFS= read -r file; do
-        case $file in
-        '' | /* | *..*) fail "the list of files in \`$list\` is damaged: \`$file\`" ;;
-        esac
-        rm -f "$prefix/$file"
-    done <"$1"
-    # Directories that are empty now; those of others stay.
-    sed 's,/[^/]*$,,' "$1" | sort -ru | while IFS= read -r directory; do
-        while [ "$directory" != . ] && rmdir "$prefix/$directory" 2>/dev/null; do
-            directory=$(dirname "$directory")
-        done
+# The files of a version that have a link in `bin` or `share`. The program finds the others by its own path.
+linked_files() {
+    (cd "$1" && find bin share -type f ! -path 'share/reheap/*') | LC_ALL=C sort -r
+}
+
+# Removes the links to files of a version that lead nowhere now, and the directories that are empty then.
+remove_links() {
+    linked_files "$1" | while IFS= read -r file; do
+        [ -e "$prefix/$file" ] || rm -f "$prefix/$file"
+        (cd "$prefix" && rmdir -p "$(dirname "$file")" 2>/dev/null) || true
+    done
+}
+
+# Removes what an interrupted installation left, and each version except the current one and those that a process has
+# mapped: a reheap that runs, or a program with one of its libraries, which may start others with it.
+remove_others() {
+    current=$(readlink "$versions/current" || true)
+    for version in "$versions"/[0-9]*-??????; do
+        name=${version##*/}
+        if [ ! -d "$version" ] || [ "$name" = "$current" ]; then
+            continue
+        fi
+        remove_links "$version"
+        if [ -n "$current" ] && grep -qsF "/share/reheap/$name/" /proc/[0-9]*/maps; then
+            say "\`$version\` stays, because a program uses it; the next installation removes it"
+        else
+            rm -rf "$version"
+        fi
+    done
+    for unfinished in "$versions"/.unfinished-*; do
+        [ "$unfinished" = "$scratch" ] || rm -rf "$unfinished"
     done
 }
 
 uninstall() {
-    [ -e "$list" ] || fail "nothing of reheap is installed in \`$prefix\`" "name the directory with --prefix"
-    if grep -qs reheap /etc/ld.so.preload; then
+    set -- "$versions/current" "$versions"/[0-9]*-??????
+    [ -L "$1" ] || [ -d "$2" ] ||
+        fail "nothing of reheap is installed in \`$prefix\`" "name the directory with --prefix"
+    if [ -e /etc/reheap-enabled.json ]; then
         fail "an allocator is enabled for this system" "undo that first: $prefix/bin/reheap disable" 1
     fi
-    cp "$list" "$scratch/files"
-    remove_listed "$scratch/files"
-    rm -f "$list"
-    rmdir "$prefix/share/reheap" "$prefix/share" 2>/dev/null || true
+    # Without it all links lead nowhere at once.
+    rm -f "$versions/current"
+    remove_others
     caches=~/.cache
     [ "$(id -u)" -ne 0 ] || caches=/var/cache
     say "removed reheap from \`$prefix\`; what it built is in ${XDG_CACHE_HOME:-$caches}/reheap"
 }
 
+# A package or Cargo put it there, and would neither know nor undo what this does to it.
+refuse_program_of_others() {
+    program=$prefix/bin/reheap
+    case $(readlink "$program" || true) in
+    ../share/reheap/current/*) ;;
+    *) [ ! -e "$program" ] || fail "\`$program\` was not installed by install.sh" \
+        "remove it, or name another place with --prefix" ;;
+    esac
+}
+
 install() {
+    refuse_program_of_others
     architecture=$(architecture)
     libc=$(libc)
     say "$architecture, $libc"
@@ -140,6 +176,7 @@ install() {
     tree=$scratch/${archive%.tar.gz}
     "$tree/bin/reheap" --version >/dev/null || fail "the downloaded program does not run here"
     put_in_place
+    remove_others
     say "installed $("$prefix/bin/reheap" --version) in \`$prefix\`"
     case :$PATH: in
     *:"$prefix/bin":*) ;;
@@ -147,28 +184,32 @@ install() {
     esac
 }
 
-# The scratch directory is on the same file system, so each file is renamed: never half there. The list comes first and
-# names old and new files, so that an interrupted installation can be removed or repeated. The programs come last.
+# Each version has a directory of its own. The links in `bin` and `share` lead there through another link, `current`, which
+# one rename replaces. So an interruption leaves all of the old version or all of the new one, and a reheap that runs
+# goes on with its own files. The scratch directory is on the same file system.
 put_in_place() {
-    (cd "$tree" && find . -type f | sed 's,^\./,,' | LC_ALL=C sort) >"$scratch/files"
-    grep -v '^bin/' "$scratch/files" >"$scratch/ordered"
-    grep '^bin/' "$scratch/files" >>"$scratch/ordered"
-    : >"$scratch/old"
-    [ ! -e "$list" ] || LC_ALL=C sort -u "$list" >"$scratch/old"
-    mkdir -p "$(dirname "$list")"
-    LC_ALL=C sort -u "$scratch/old" "$scratch/files" >"$scratch/both"
-    mv -f "$scratch/both" "$list"
-    while IFS= read -r file; do
-        mkdir -p "$(dirname "$prefix/$file")"
-        mv -f "$tree/$file" "$prefix/$file"
-    done <"$scratch/ordered"
-    # What the earlier version had and this one has not; not with `comm`, which some builds of busybox lack.
-    grep -vxFf "$scratch/files" "$scratch/old" >"$scratch/gone" || true
-    remove_listed "$scratch/gone"
-    cp "$scratch/files" "$scratch/list"
-    mv -f "$scratch/list" "$list"
-    # Directories of an earlier installation may be closed to others.
-    chmod -R a+rX "$prefix/share/reheap"
+    version=${archive#reheap-}
+    version=${version%"-$architecture-linux.tar.gz"}-${scratch##*-}
+    chmod -R a+rX "$tree"
+    mv "$tree" "$versions/$version"
+    ln -s "$version" "$scratch/current"
+    mv -f "$scratch/current" "$versions"
+    # The programs come last.
+    linked_files "$versions/$version" | while IFS= read -r file; do
+        directory=$(dirname "$file")
+        target=$(echo "$directory" | sed 's,[^/]*,..,g')/share/reheap/current/$file
+        [ "$(readlink "$prefix/$file")" != "$target" ] || continue
+        mkdir -p "$prefix/$directory"
+        ln -s "$target" "$scratch/link"
+        mv -f "$scratch/link" "$prefix/$file"
+    done
+    tell_enabled
+}
+
+# What `enable` copied stays as it was.
+tell_enabled() {
+    [ ! -e /etc/reheap-enabled.json ] ||
+        "$prefix/bin/reheap" status 2>/dev/null | sed -n 's/^note  */install.sh: /p' >&2
 }
 
 main() {
@@ -200,13 +241,15 @@ main() {
         [ -z "$version" ] || from=$RELEASES/download/v$version
     fi
     from=${from%/}
-    list=$prefix/share/reheap/installed-files
+    versions=$prefix/share/reheap
     # What root installs is for everybody, whatever root's umask is.
     umask 022
-    [ "$action" = install ] || [ -d "$prefix" ] || fail "there is no \`$prefix\`"
-    mkdir -p "$prefix" || fail "cannot make the directory \`$prefix\`" "name another with --prefix"
-    scratch=$(mktemp -d "$prefix/.reheap-XXXXXX") || fail "cannot write in \`$prefix\`" "name another with --prefix"
-    trap 'rm -rf "$scratch"' EXIT
+    [ "$action" = install ] || [ -d "$versions" ] ||
+        fail "nothing of reheap is installed in \`$prefix\`" "name the directory with --prefix"
+    mkdir -p "$versions" || fail "cannot make the directory \`$versions\`" "name another place with --prefix"
+    scratch=$(mktemp -d "$versions/.unfinished-XXXXXX") ||
+        fail "cannot write in \`$versions\`" "name another place with --prefix"
+    trap 'rm -rf "$scratch"; rmdir "$versions" "$prefix/share" 2>/dev/null || true' EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM HUP
     $action
