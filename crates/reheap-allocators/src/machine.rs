@@ -35,6 +35,8 @@ pub fn tools_directory(cache: &Path) -> PathBuf {
 /// Something that reheap needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Item {
+    /// Prebuilt files that fit this reheap, or none.
+    Prebuilt,
     /// Cargo and rustc.
     Rust,
     /// The standard library and the libc of the musl target.
@@ -61,7 +63,8 @@ pub enum Item {
 
 impl Item {
     /// Everything, in an order in which each fix can rely on those before it.
-    pub const ALL: [Item; 11] = [
+    pub const ALL: [Item; 12] = [
+        Item::Prebuilt,
         Item::Disk,
         Item::Cache,
         Item::Rust,
@@ -78,6 +81,7 @@ impl Item {
     /// A stable name, for arguments and JSON.
     pub fn name(self) -> &'static str {
         match self {
+            Item::Prebuilt => "prebuilt",
             Item::Rust => "rust",
             Item::RustTarget => "rust-target",
             Item::HostLinker => "host-linker",
@@ -95,6 +99,7 @@ impl Item {
     /// A title for the user.
     pub fn title(self) -> &'static str {
         match self {
+            Item::Prebuilt => "prebuilt files",
             Item::Rust => "Rust",
             Item::RustTarget => "Rust's musl target",
             Item::HostLinker => "linker for build scripts",
@@ -112,7 +117,9 @@ impl Item {
     /// The commands that need it.
     pub fn needed_by(self) -> &'static str {
         match self {
-            Item::Rust | Item::HostLinker | Item::Cache | Item::Disk => "every allocator",
+            Item::Prebuilt | Item::Rust | Item::HostLinker | Item::Cache | Item::Disk => {
+                "every allocator"
+            }
             Item::RustTarget => "cargo reheap, every allocator",
             Item::CObjects | Item::Archiver => "every allocator, C code in Rust projects",
             Item::CPrograms => "reheap cc",
@@ -257,6 +264,15 @@ impl Rights {
     }
 }
 
+/// Why prebuilt files cannot be used, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unusable {
+    /// Why.
+    pub reason: String,
+    /// What to do.
+    pub remedy: String,
+}
+
 /// A machine to check.
 #[derive(Debug, Clone)]
 pub struct Machine {
@@ -272,12 +288,18 @@ pub struct Machine {
     pub rustc: PathBuf,
     /// What reheap may install.
     pub rights: Rights,
+    /// The prebuilt files, in words.
+    pub prebuilt: Result<String, Unusable>,
 }
 
 impl Machine {
     /// Checks one item.
     pub fn check(&self, item: Item) -> Check {
         let found = match item {
+            Item::Prebuilt => {
+                let found = self.prebuilt.clone();
+                found.map_err(|unusable| unusable.reason)
+            }
             Item::Rust => self.rust(),
             Item::RustTarget => self.rust_target(),
             Item::HostLinker => self.on_path(&["cc"]),
@@ -416,6 +438,10 @@ impl Machine {
 
     fn fix(&self, item: Item) -> Fix {
         match item {
+            Item::Prebuilt => {
+                let unusable = self.prebuilt.clone().err();
+                Fix::ByHand(unusable.map_or_else(String::new, |unusable| unusable.remedy))
+            }
             Item::Rust => Fix::ByHand("install Rust, see https://rustup.rs".to_owned()),
             Item::RustTarget => self.fix_rust_target(),
             Item::Disk => Fix::ByHand(format!(
@@ -626,6 +652,7 @@ mod tests {
             cargo: "cargo".into(),
             rustc: "rustc".into(),
             rights,
+            prebuilt: Ok("none".to_owned()),
         };
         Bench { directory, machine }
     }
@@ -641,7 +668,7 @@ mod tests {
         let bench = machine_with(&[], Rights::Root);
         for item in Item::ALL {
             let check = bench.machine.check(item);
-            let expected = matches!(item, Item::Cache | Item::Disk);
+            let expected = matches!(item, Item::Prebuilt | Item::Cache | Item::Disk);
             assert_eq!(check.is_good(), expected, "{check:?}");
             assert!(!matches!(check.fix, Some(Fix::Run(_))), "{check:?}");
         }

@@ -314,6 +314,21 @@ impl Prebuilt {
         self.files.values()
     }
 
+    /// Compares every file with the manifest, as it would be before its use.
+    ///
+    /// # Errors
+    /// When a file is not as the manifest says.
+    pub fn check_all(&self) -> Result<(), PrebuiltError> {
+        for file in self.files() {
+            let path = self.directory.join(&file.path);
+            let checked = self.check_place(&path);
+            if let Err(reason) = checked.and_then(|()| read_listed(&path, file).map(drop)) {
+                return Err(PrebuiltError::File { path, reason });
+            }
+        }
+        Ok(())
+    }
+
     /// The file of that name, if it was made of what the key says. It is read and compared with the manifest each time.
     ///
     /// # Errors
@@ -524,6 +539,15 @@ impl Manifest {
 
 /// The bytes of a file that is as the manifest says.
 fn read(path: &Path, file: &File, architecture: Architecture) -> Result<Vec<u8>, FileFault> {
+    let bytes = read_listed(path, file)?;
+    if !fits(&bytes, file.kind, architecture) {
+        return Err(FileFault::OtherProcessor(architecture));
+    }
+    Ok(bytes)
+}
+
+/// The bytes of a file that has the size and the hash of the manifest.
+fn read_listed(path: &Path, file: &File) -> Result<Vec<u8>, FileFault> {
     let bytes = fs::read(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => FileFault::Missing,
         _ => FileFault::Unreadable(error),
@@ -539,9 +563,6 @@ fn read(path: &Path, file: &File, architecture: Architecture) -> Result<Vec<u8>,
     if found != file.sha256 {
         let expected = file.sha256.clone();
         return Err(FileFault::Changed { found, expected });
-    }
-    if !fits(&bytes, file.kind, architecture) {
-        return Err(FileFault::OtherProcessor(architecture));
     }
     Ok(bytes)
 }

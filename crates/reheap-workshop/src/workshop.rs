@@ -130,6 +130,15 @@ impl Workshop {
         Ok(self.prebuilt.get_or_init(|| found).as_ref())
     }
 
+    /// The prebuilt files, after all of them were compared with their manifest.
+    pub fn check_prebuilt(&self) -> anyhow::Result<Option<&Prebuilt>> {
+        let prebuilt = self.prebuilt()?;
+        if let Some(prebuilt) = prebuilt {
+            prebuilt.check_all().map_err(prebuilt::failure)?;
+        }
+        Ok(prebuilt)
+    }
+
     /// What `find` finds among the prebuilt files.
     fn find_prebuilt<T>(
         &self,

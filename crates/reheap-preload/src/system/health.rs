@@ -43,6 +43,7 @@ pub fn check(root: &Root, record: Option<&Record>, ours: &[String]) -> anyhow::R
     let mut libraries: BTreeMap<&str, Option<&str>> =
         ours.iter().map(|library| (&**library, None)).collect();
     if let Some(record) = record {
+        findings.notes.extend(record.of_another_reheap());
         libraries.extend(record.libraries_and_hashes());
         findings.check_links(root, record);
         findings.check_readers(root, record);

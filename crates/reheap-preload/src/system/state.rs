@@ -5,11 +5,15 @@ use super::disk::{Contents, Disk, kept};
 use super::libraries::Libraries;
 use super::root::Root;
 use super::{LD_SO_PRELOAD, LIBRARIES, PROFILE_DIRECTORY, PROFILE_SCRIPT, RECORD, preload_files};
+use reheap_allocators::catalogue;
 use reheap_allocators::target::Libc;
 use reheap_command::ui::Failure;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
+
+/// The version of this reheap.
+const REHEAP: &str = env!("CARGO_PKG_VERSION");
 
 /// What is enabled.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -89,6 +93,29 @@ impl Record {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Failure::failed(text(&error)).into()),
         }
+    }
+
+    /// What there is to know if another version of reheap made the libraries: an upgrade of reheap leaves them as they are.
+    pub fn of_another_reheap(&self) -> Option<String> {
+        if self.reheap == REHEAP {
+            return None;
+        }
+        let now = catalogue::find(&self.allocator).map_or("none", |row| row.version);
+        let Self {
+            reheap,
+            allocator,
+            version,
+            tuning,
+            ..
+        } = self;
+        let options = tuning
+            .iter()
+            .map(|(key, value)| format!(" -t {key}={value}"));
+        let options: String = options.collect();
+        Some(format!(
+            "{allocator} {version} was enabled by reheap {reheap}, and this is reheap {REHEAP} with {allocator} {now}: \
+             to replace the library, run `reheap enable {allocator}{options}`"
+        ))
     }
 
     /// The first path that is none of reheap's.
@@ -229,7 +256,7 @@ pub fn to_enable(
     let missing = disk.missing_directories(LIBRARIES);
     let made_before = record.map_or(&[][..], |record| &record.directories_made);
     let next = Record {
-        reheap: env!("CARGO_PKG_VERSION").to_owned(),
+        reheap: REHEAP.to_owned(),
         allocator: wanted.allocator.to_owned(),
         version: wanted.version.to_owned(),
         tuning: wanted.tuning.clone(),

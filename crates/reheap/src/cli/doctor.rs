@@ -1,9 +1,11 @@
 //! `reheap doctor`: shows what this machine has and what it lacks, for each command.
 
 use clap::builder::PossibleValuesParser;
-use reheap_allocators::machine::{Check, Finding, Fix, Item, Machine, Rights};
+use reheap_allocators::machine::{Check, Finding, Fix, Item, Machine, Rights, Unusable};
 use reheap_command::choice;
 use reheap_command::{env_vars, exit, pulse, ui};
+use reheap_preload::system::root::Root;
+use reheap_preload::system::state::Record;
 use reheap_workshop::workshop::{Network, Workshop};
 use rustix::fs::Mode;
 use serde_json::json;
@@ -41,6 +43,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
         cargo: env_vars::program("CARGO", "cargo"),
         rustc: env_vars::program("RUSTC", "rustc"),
         rights: Rights::of_this_process(),
+        prebuilt: prebuilt(&workshop),
     };
     let chosen = |item: &Item| {
         arguments.items.is_empty() || arguments.items.iter().any(|name| name == item.name())
@@ -59,6 +62,9 @@ pub(crate) fn run(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
     } else {
         checks.iter().map(as_text).collect()
     })?;
+    if let Some(note) = note_about_system()? {
+        ui::note(&note);
+    }
     Ok(if checks.iter().all(Check::is_good) {
         ExitCode::SUCCESS
     } else {
@@ -67,6 +73,30 @@ pub(crate) fn run(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
         }
         ExitCode::from(exit::FAILED)
     })
+}
+
+/// What there is to say about the allocator that is enabled in this system.
+fn note_about_system() -> anyhow::Result<Option<String>> {
+    let root = Root::of(None, "reheap doctor")?;
+    let record = Record::read(&root)?;
+    Ok(record.and_then(|record| record.of_another_reheap()))
+}
+
+/// What there is in prebuilt files, all of which are read.
+fn prebuilt(workshop: &Workshop) -> Result<String, Unusable> {
+    match workshop.check_prebuilt() {
+        Ok(Some(prebuilt)) => {
+            let (directory, count) = (prebuilt.directory().display(), prebuilt.files().count());
+            Ok(format!(
+                "{count} in `{directory}`, so that preloads need no compiler"
+            ))
+        }
+        Ok(None) => Ok("none, so reheap builds what it needs".to_owned()),
+        Err(error) => Err(Unusable {
+            reason: format!("{error:#}"),
+            remedy: ui::hint_of(&error).unwrap_or_default().to_owned(),
+        }),
+    }
 }
 
 /// Runs each fix that needs no password, and checks again. One fix may repair several items, so reheap checks each item

@@ -92,7 +92,7 @@ fn json_has_a_row_for_each_item() {
     let output = doctor(&[], &["--json"]);
     assert_eq!(output.code(), Some(1));
     let rows: Vec<serde_json::Value> = serde_json::from_str(&output.stdout).unwrap();
-    assert_eq!(rows.len(), 11);
+    assert_eq!(rows.len(), 12);
     let make = rows.iter().find(|row| row["item"] == "make").unwrap();
     assert_eq!(make["state"], "lacking");
     assert_eq!(make["fix"]["kind"], "by-hand");

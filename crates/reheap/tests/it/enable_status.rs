@@ -171,6 +171,28 @@ fn a_record_of_an_older_reheap_is_read_and_says_that_the_library_was_not_recorde
     assert_eq!(image.snapshot(), before);
 }
 
+#[test]
+fn libraries_of_another_version_of_reheap_are_noted_until_enable_replaces_them() {
+    let image = Image::of_glibc();
+    image.reheap("enable mimalloc -t purge_delay=0").succeeded();
+    let path = image.path("etc/reheap-enabled.json");
+    let mut record: Value = serde_json::from_str(&image.read("etc/reheap-enabled.json")).unwrap();
+    let now = record["version"].as_str().unwrap().to_owned();
+    record["reheap"] = "0.0.9".into();
+    record["version"] = "2.0.1".into();
+    fs::write(&path, record.to_string()).unwrap();
+    let status = image.status();
+    assert_eq!(status["problems"], serde_json::json!([]));
+    let note = status["notes"][0].as_str().unwrap();
+    let before = "mimalloc 2.0.1 was enabled by reheap 0.0.9, and this is reheap ";
+    let after = format!(
+        " with mimalloc {now}: to replace the library, run `reheap enable mimalloc -t purge_delay=0`"
+    );
+    assert!(note.starts_with(before) && note.ends_with(&after), "{note}");
+    image.reheap("enable mimalloc -t purge_delay=0").succeeded();
+    assert_eq!(image.status()["notes"], serde_json::json!([]));
+}
+
 /// The change's journal says that something is not as it will be, which is no problem then.
 #[test]
 fn a_change_that_is_being_made_is_no_problem() {

@@ -221,6 +221,39 @@ fn a_file_that_is_not_as_the_manifest_says_is_refused_by_name_although_another_c
 }
 
 #[test]
+fn doctor_says_whether_the_files_of_the_package_are_whole_and_of_this_version() {
+    let package = Installed::new();
+    let doctor = || run(&mut package.reheap("doctor prebuilt"));
+    doctor().succeeded().printed(&[
+        "ok       prebuilt files",
+        "so that preloads need no compiler",
+    ]);
+
+    let manifest = package.path("share/reheap/manifest.json");
+    let text = fs::read_to_string(&manifest).unwrap();
+    let mut value: Value = serde_json::from_str(&text).unwrap();
+    let this = value["reheap"].as_str().unwrap().to_owned();
+    value["reheap"] = "0.0.9".into();
+    fs::write(&manifest, value.to_string()).unwrap();
+    let differ = format!("they belong to reheap 0.0.9, and this is reheap {this}");
+    doctor()
+        .ended_with(1)
+        .printed(&[&differ, "by hand: install reheap again"]);
+
+    fs::write(&manifest, text).unwrap();
+    let library = package.preload("jemalloc");
+    fs::write(&library, "cut off").unwrap();
+    let cut = format!("cannot use the prebuilt file `{}`", library.display());
+    doctor()
+        .ended_with(1)
+        .printed(&[&cut, "by hand: install reheap again"]);
+
+    run(&mut reheap("doctor prebuilt"))
+        .succeeded()
+        .printed(&["none, so reheap builds what it needs"]);
+}
+
+#[test]
 fn files_of_the_package_that_may_not_be_read_are_an_error_and_not_their_absence() {
     let package = Installed::new();
     let closed = package.path("share/reheap");
@@ -392,6 +425,7 @@ fn an_allocator_is_put_under_a_system_on_a_machine_that_can_build_nothing() {
     let script = "
         reheap enable jemalloc -t narenas=2 --root /target
         reheap status --root /target
+        cat /target/etc/reheap-enabled.json > /record
         reheap disable --root /target
         reheap preload -a jemalloc -t narenas=2 -o /tmp
         reheap preload -a mimalloc --libc musl -o /tmp
@@ -406,7 +440,14 @@ fn an_allocator_is_put_under_a_system_on_a_machine_that_can_build_nothing() {
             "mimalloc: process done",
         ],
     );
-    on(&machine, "reheap doctor").ended_with(1);
+    let record = machine.read("record");
+    let mut record: Value = serde_json::from_str(&record).unwrap();
+    record["reheap"] = "0.0.9".into();
+    fs::write(machine.path("etc/reheap-enabled.json"), record.to_string()).unwrap();
+    let by_another = "reheap: jemalloc 5.3.1 was enabled by reheap 0.0.9, and this is reheap ";
+    on(&machine, "reheap doctor")
+        .ended_with(1)
+        .said(&[by_another, "run `reheap enable jemalloc -t narenas=2`"]);
     let other = match std::env::consts::ARCH {
         "x86_64" => "aarch64",
         _ => "x86_64",
