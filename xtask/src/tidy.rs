@@ -3,6 +3,7 @@
 //! To add a check: a function from the workspace or its files to [`Finding`]s, and its call in [`findings`].
 
 use anyhow::{Context, Result, bail, ensure};
+use cargo_metadata::Package;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
@@ -70,6 +71,9 @@ fn findings(workspace: &Workspace) -> Result<Vec<Finding>> {
         let manifest = package.manifest_path.as_std_path();
         let shown = manifest.strip_prefix(&workspace.root)?;
         findings.extend(check_description(shown, package.description.as_deref()));
+        if package.publish.is_none() {
+            findings.extend(check_registry_page(shown, package));
+        }
     }
     findings.extend(check_workload_readmes(&files));
     findings.extend(check_book(&workspace.root, &files)?);
@@ -239,6 +243,28 @@ fn check_description(manifest: &Path, description: Option<&str>) -> Option<Findi
         path: manifest.to_owned(),
         line: None,
         what: "the package has no `description`".to_owned(),
+    })
+}
+
+/// What the registry shows of a published package, and its licences.
+fn check_registry_page(manifest: &Path, package: &Package) -> Option<Finding> {
+    let directory = package.manifest_path.parent();
+    let has = |name| directory.is_some_and(|directory| directory.join(name).exists());
+    let parts = [
+        ("readme", package.readme.is_some()),
+        ("repository", package.repository.is_some()),
+        ("keywords", !package.keywords.is_empty()),
+        ("categories", !package.categories.is_empty()),
+        ("LICENSE-MIT", has("LICENSE-MIT")),
+        ("LICENSE-APACHE", has("LICENSE-APACHE")),
+    ];
+    let (missing, _) = parts.iter().find(|(_, is_there)| !is_there)?;
+    Some(Finding {
+        path: manifest.to_owned(),
+        line: None,
+        what: format!(
+            "the package is published without {missing}: see the other crates, or set `publish = false`"
+        ),
     })
 }
 
