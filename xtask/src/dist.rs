@@ -1,4 +1,5 @@
-//! What users download: `make dist` fills `dist/` with archives, packages and a wheel for each processor.
+//! What users download: `make dist` fills `dist/` with archives, packages for Linux, Python and Node for each
+//! processor.
 //!
 //! All of them hold one tree of files, which goes to `/usr`, `~/.local` or a Python environment as it is. The programs
 //! find their prebuilt files by the way from one to the other, so no file has a path in it. Everything is made by the
@@ -7,6 +8,7 @@
 //! The same commit gives the same bytes, wherever the clone is: no file has a path of this machine or the time of day.
 
 mod notices;
+mod npm;
 mod packages;
 mod prebuilt;
 mod programs;
@@ -121,9 +123,13 @@ fn make(dist: &Dist<'_>, architectures: &[Architecture]) -> Result<()> {
         if dist.extent == Extent::Whole {
             packages::system_packages(dist, architecture, &tree)?;
             packages::wheel(dist, architecture, &tree)?;
+            npm::program(dist, architecture, &tree)?;
         }
-        write_sums(&dist.output)?;
     }
+    if dist.extent == Extent::Whole {
+        npm::starter(dist)?;
+    }
+    write_sums(&dist.output)?;
     dist.progress
         .say(format!("all is in `{}`", dist.output.display()));
     Ok(())

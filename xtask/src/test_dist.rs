@@ -11,6 +11,7 @@ mod deb;
 mod failures;
 mod foreign;
 mod installed;
+mod npm;
 mod outcome;
 mod recipes;
 mod root;
@@ -31,6 +32,8 @@ use xtask::files;
 use xtask::progress::Progress;
 use xtask::workspace::Workspace;
 
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// What `make test-dist` knows.
 struct TestDist<'a> {
     workspace: &'a Workspace,
@@ -49,18 +52,23 @@ enum Kind {
     Rpm,
     Apk,
     Wheel,
+    /// The programs for a processor.
+    Npm,
+    /// What finds the programs for this processor.
+    NpmStarter,
     Tarball,
 }
 
 type Part = (&'static str, fn(&TestDist<'_>) -> Result<()>);
 
 /// In the order in which one would look for the reason of a failure.
-const PARTS: [Part; 9] = [
+const PARTS: [Part; 10] = [
     ("tarball", tarball::check),
     ("deb", deb::check),
     ("rpm", rpm::check),
     ("apk", apk::check),
     ("wheel", wheel::check),
+    ("npm", npm::check),
     ("foreign", foreign::check),
     ("failures", failures::check),
     ("action", action::check),
@@ -204,11 +212,17 @@ impl Kind {
             Architecture::Aarch64 => "arm64",
             other => other.name(),
         };
+        let node = match architecture {
+            Architecture::X86_64 => "x64",
+            _ => debian,
+        };
         match self {
             Kind::Deb => format!("_{debian}.deb"),
             Kind::Rpm => format!(".{architecture}.rpm"),
             Kind::Apk => format!("_{architecture}.apk"),
             Kind::Wheel => format!("_{architecture}.whl"),
+            Kind::Npm => format!("-linux-{node}-{VERSION}.tgz"),
+            Kind::NpmStarter => format!("/reheap-{VERSION}.tgz"),
             Kind::Tarball => format!("-{architecture}-linux.tar.gz"),
         }
     }

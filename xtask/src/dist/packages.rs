@@ -14,30 +14,45 @@ const DESCRIPTION: &str = include_str!("nfpm.yaml");
 /// What each of them does before it goes.
 const PREREMOVE: &str = include_str!("preremove.sh");
 /// The most that an archive may have.
-const TARBALL_BYTES_MAX: u64 = 15_000_000;
+const ARCHIVE_BYTES_MAX: u64 = 15_000_000;
+
+/// What reheap says of itself where there is room for a line.
+pub(super) const SUMMARY: &str = "Gives any Linux program a better memory allocator";
+/// Its home.
+pub(super) const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
 
 /// `reheap-<version>-<processor>-linux.tar.gz`, with one directory in it.
 pub(super) fn tarball(dist: &Dist<'_>, architecture: Architecture, tree: &Path) -> Result<()> {
-    let name = format!("reheap-{}-{architecture}-linux", dist.version);
-    let file = dist.output.join(format!("{name}.tar.gz"));
+    let name = tree_name(&dist.version, architecture);
+    pack(dist, tree, &name, &format!("{name}.tar.gz"))
+}
+
+/// The name of the directory in an archive, and of the archive without its suffix.
+fn tree_name(version: &str, architecture: Architecture) -> String {
+    format!("reheap-{version}-{architecture}-linux")
+}
+
+/// An archive of the files of a directory, which are in a directory of this name in it.
+pub(super) fn pack(dist: &Dist<'_>, contents: &Path, directory: &str, archive: &str) -> Result<()> {
+    let file = dist.output.join(archive);
     let is_downloaded = dist.extent != Extent::Short(Programs::OfTests);
     let gzip = if is_downloaded { "gzip -9" } else { "gzip -1" };
     let mut tar = dist.command("tar");
     tar.args(["--create", "--sort=name", "--format=gnu"])
         .args(["--owner=0", "--group=0", "--numeric-owner"])
         .arg(format!("--mtime=@{}", dist.epoch))
-        .arg(format!("--transform=s,^\\.,{name},"))
+        .arg(format!("--transform=s,^\\.,{directory},"))
         .arg(format!("--use-compress-program={gzip} --no-name"))
         .arg("--file")
         .arg(&file)
         .arg("--directory")
-        .arg(tree)
+        .arg(contents)
         .arg(".");
-    dist.progress.quietly(&format!("{name}.tar.gz"), &mut tar)?;
+    dist.progress.quietly(archive, &mut tar)?;
     let size = file.metadata()?.len();
     ensure!(
-        size <= TARBALL_BYTES_MAX || !is_downloaded,
-        "`{}` has {size} bytes, and {TARBALL_BYTES_MAX} is the most",
+        size <= ARCHIVE_BYTES_MAX || !is_downloaded,
+        "`{}` has {size} bytes, and {ARCHIVE_BYTES_MAX} is the most",
         file.display()
     );
     Ok(())
@@ -91,11 +106,13 @@ pub(super) fn wheel(dist: &Dist<'_>, architecture: Architecture, tree: &Path) ->
         stdout_of(copy.arg(&place))?;
     }
     let information = contents.join(format!("reheap-{version}.dist-info"));
+    let page = files::read(dist.workspace.root.join("crates/reheap/README.md"))?;
     files::write(
         information.join("METADATA"),
         format!(
-            "Metadata-Version: 2.1\nName: reheap\nVersion: {version}\nSummary: {}\nLicense: {}\nRequires-Python: >=3.7\n",
-            "Gives any Linux program a better memory allocator", "MIT OR Apache-2.0"
+            "Metadata-Version: 2.1\nName: reheap\nVersion: {version}\nSummary: {SUMMARY}\n\
+             Home-page: {REPOSITORY}\nLicense: MIT OR Apache-2.0\nRequires-Python: >=3.7\n\
+             Description-Content-Type: text/markdown\n\n{page}"
         ),
     )?;
     let tags = ["manylinux2014", "musllinux_1_1"]
@@ -112,4 +129,33 @@ pub(super) fn wheel(dist: &Dist<'_>, architecture: Architecture, tree: &Path) ->
         .arg(&contents);
     dist.progress
         .quietly(&format!("wheel for {architecture}"), &mut pack)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dist::programs::PROGRAMS;
+    use xtask::workspace::Workspace;
+
+    /// `cargo binstall` has only what the package says of the archives of releases.
+    #[test]
+    fn cargo_binstall_looks_for_the_archives_that_are_made() {
+        let packages = Workspace::find().unwrap().packages;
+        let package = packages.iter().find(|package| package.name == "reheap");
+        let said = &package.unwrap().metadata["binstall"];
+        for architecture in Architecture::WITH_PRELOADS {
+            let expand = |key: &str, bin: &str| {
+                let text = said[key].as_str().unwrap().replace("{ bin }", bin);
+                text.replace("{ repo }", REPOSITORY)
+                    .replace("{ version }", "1.2.3")
+                    .replace("{ target-arch }", architecture.name())
+            };
+            let name = tree_name("1.2.3", architecture);
+            let address = format!("{REPOSITORY}/releases/download/v1.2.3/{name}.tar.gz");
+            assert_eq!(expand("pkg-url", ""), address);
+            for program in PROGRAMS {
+                assert_eq!(expand("bin-dir", program), format!("{name}/bin/{program}"));
+            }
+        }
+    }
 }

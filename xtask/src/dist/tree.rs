@@ -78,7 +78,8 @@ fn write_generated(dist: &Dist<'_>, tree: &Path) -> Result<()> {
     Ok(())
 }
 
-fn copy_directory(from: &Path, to: &Path) -> Result<()> {
+/// Copies the files of a directory into another.
+pub(super) fn copy_directory(from: &Path, to: &Path) -> Result<()> {
     for path in files::entries(from)? {
         let place = to.join(path.file_name().unwrap_or_default());
         if path.is_dir() {
@@ -142,6 +143,12 @@ fn refuse_paths(path: &Path, refused: &[String]) -> Result<()> {
         ensure!(!contains, "`{}` contains the path `{text}`", path.display());
     }
     Ok(())
+}
+
+/// Lets everybody execute a file.
+pub(super) fn make_executable(path: &Path) -> Result<()> {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+        .with_context(|| format!("cannot make `{}` executable", path.display()))
 }
 
 /// Every tool takes the permissions from the tree, and the umask must not be in them. nfpm takes the times of directories

@@ -1,4 +1,4 @@
-//! A server on this machine with the finished files, which can be told to damage one.
+//! A server on this machine with the files of a directory, which can be told to damage one.
 //!
 //! Not Python's: it cannot break off in the middle of a file, and this one needs to do nothing else than send files.
 
@@ -25,10 +25,15 @@ pub(super) struct Server {
 }
 
 impl Server {
+    /// A server with the finished files.
     pub(super) fn start(test: &TestDist<'_>, archives: Archives) -> Result<Server> {
+        Server::of(test.directory.clone(), archives)
+    }
+
+    /// A server with the files of a directory.
+    pub(super) fn of(directory: PathBuf, archives: Archives) -> Result<Server> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot listen")?;
         let address = format!("http://{}", listener.local_addr()?);
-        let directory = test.directory.clone();
         std::thread::spawn(move || {
             for connection in listener.incoming().flatten() {
                 // A client that has seen enough closes the connection, which is not this server's concern.
