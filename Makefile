@@ -6,7 +6,7 @@ LAB = cargo run --package lab --
 # How many seconds of processor time `make fuzz` spends on each target.
 FUZZ_SECONDS = 3600
 
-.PHONY: demo demo-all test test-all test-targets ci bench fuzz docs dist test-dist
+.PHONY: demo demo-all test test-all test-targets ci bench fuzz docs dist test-crates test-dist
 
 demo: ; $(LAB) demo
 
@@ -21,6 +21,7 @@ test ci:
 test-all:
 	@xtask/prepare
 	$(XTASK) ci --all
+	$(XTASK) test-crates
 	$(XTASK) test-targets
 
 test-targets:
@@ -29,7 +30,9 @@ test-targets:
 
 bench: ; $(LAB) measure
 
-fuzz: ; $(LAB) fuzz --seconds $(FUZZ_SECONDS)
+fuzz:
+	@xtask/prepare fuzz
+	$(LAB) fuzz --seconds $(FUZZ_SECONDS)
 
 docs:
 	@xtask/prepare docs
@@ -38,6 +41,10 @@ docs:
 dist:
 	@xtask/prepare dist
 	$(XTASK) dist
+
+test-crates:
+	@xtask/prepare
+	$(XTASK) test-crates
 
 test-dist:
 	@xtask/prepare test-dist

@@ -12,7 +12,9 @@ mod ci;
 mod deny;
 mod dist;
 mod docs;
+mod release_notes;
 mod targets;
+mod test_crates;
 mod test_dist;
 mod tests;
 mod tidy;
@@ -45,6 +47,13 @@ enum Task {
     },
     /// Build the book of the documentation in target/book, and check its links
     Docs,
+    /// Print what the changelog says of this version, as the notes of a release
+    ReleaseNotes {
+        /// The tag of the release, for which everything must be ready
+        tag: Option<String>,
+    },
+    /// Package all crates for the registry, and install the program from these packages alone
+    TestCrates,
     /// Install each package of `dist` into a new root, use it there, and run the recipes and the action
     TestDist {
         /// Make and test only the short form that `cargo xtask ci` has: one archive with two allocators
@@ -86,6 +95,8 @@ fn run(task: Task) -> anyhow::Result<()> {
         }
         Task::Dist { architectures } => dist::run(&workspace, &architectures),
         Task::Docs => docs::run(&workspace),
+        Task::ReleaseNotes { tag } => release_notes::run(&workspace, tag.as_deref()),
+        Task::TestCrates => test_crates::run(&workspace),
         Task::TestDist { short: true, .. } => {
             test_dist::run_short(&workspace, Programs::OfTests, &Progress::start())
         }

@@ -1,0 +1,5 @@
+//! What only a forge runs, run here.
+
+mod forge;
+mod release;
+mod workflows;
