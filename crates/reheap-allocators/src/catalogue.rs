@@ -16,13 +16,16 @@
 //! - `reheap-subject/src/program/linked.rs` lists allocators whose shared library a program may load without using it.
 //! - Advice and examples in the help texts of `reheap` mention some.
 
+pub mod file;
 mod limits;
 mod recipes;
+pub mod system;
 mod tunables;
 
 use crate::complaints::Complaints;
 use crate::options::TuningOption;
 use crate::target::{Architecture, Libc};
+use file::AllocatorFile;
 use limits::{
     HARDENED_MALLOC_ADDRESS_SPACE, HARDENED_MALLOC_LIGHT_ADDRESS_SPACE,
     HARDENED_MALLOC_LIGHT_LIMITS, HARDENED_MALLOC_LIMITS, HARDENED_MALLOC_MISSING_ON,
@@ -34,6 +37,7 @@ use recipes::{
     REFILL, RPMALLOC, SNMALLOC_CHECKS_FLAGS, SNMALLOC_CHECKS_REDIRECTS, SNMALLOC_FLAGS,
     SNMALLOC_REDIRECTS, SYSTEM, hardened_malloc, mimalloc, snmalloc,
 };
+use std::fmt;
 use tunables::{
     GLIBC_TUNING, JEMALLOC_TUNING, MIMALLOC_2_SECURE_TUNING, MIMALLOC_2_TUNING,
     MIMALLOC_3_SECURE_TUNING, MIMALLOC_3_TUNING,
@@ -85,6 +89,35 @@ impl Allocator {
         let mut missing = self.missing_on.iter();
         let missing = missing.find(|missing| missing.architectures.contains(&architecture));
         missing.map(|missing| missing.reason)
+    }
+
+    /// The package that reheap builds it from, if it does.
+    pub fn package(&self) -> Option<&Package> {
+        match &self.build.as_ref()?.package {
+            Code::Package(package) => Some(package),
+            Code::File(_) => None,
+        }
+    }
+
+    /// The file that it is in, if the user named one.
+    pub fn file(&self) -> Option<&'static AllocatorFile> {
+        match &self.build.as_ref()?.package {
+            Code::File(file) => Some(file),
+            Code::Package(_) => None,
+        }
+    }
+
+    /// Its name in files and in names of files. The name that a user types may be a path.
+    pub fn plain_name(&self) -> &str {
+        self.file().map_or(self.name, |file| &file.name)
+    }
+
+    /// Name and version, in names of files.
+    pub(crate) fn stem(&self) -> String {
+        match self.file() {
+            Some(file) => format!("{}-{}", file.name, &file.sha256[..16]),
+            None => format!("{}-{}", self.name, self.version),
+        }
     }
 }
 
@@ -139,8 +172,8 @@ impl AddressSpace {
 /// How an allocator is built and bound.
 #[derive(Debug)]
 pub struct Recipe {
-    /// The package that upstream's code comes from.
-    pub package: Package,
+    /// Where its code comes from.
+    pub package: Code,
     /// Whether its build needs a C++ compiler.
     pub needs_cxx: bool,
     /// Whether its build script calls `make`.
@@ -166,6 +199,24 @@ pub struct Recipe {
     pub builds_slowly: bool,
 }
 
+/// Where an allocator's code comes from.
+pub enum Code {
+    /// Upstream's sources, which reheap builds.
+    Package(Package),
+    /// A file that a user named, which is built already.
+    File(&'static AllocatorFile),
+}
+
+/// Without a word about the kind: the text of a recipe is in the keys of all caches, which are older than files.
+impl fmt::Debug for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Package(package) => package.fmt(f),
+            Self::File(file) => file.fmt(f),
+        }
+    }
+}
+
 /// A package of the Rust registry whose build script compiles an allocator.
 #[derive(Debug)]
 pub struct Package {
@@ -184,7 +235,10 @@ pub struct Package {
 impl Recipe {
     /// Where the code comes from, as the marker gives it.
     pub fn origin(&self) -> String {
-        format!("{} {}", self.package.name, self.package.version)
+        match &self.package {
+            Code::Package(package) => format!("{} {}", package.name, package.version),
+            Code::File(_) => "a file".to_owned(),
+        }
     }
 }
 

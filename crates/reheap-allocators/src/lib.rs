@@ -12,6 +12,7 @@
 //! | [`portable`] | whether a library runs with every libc that it is for |
 //! | [`own_library`] | building reheap's own libraries, such as the probe |
 //! | [`program`] | compiling reheap's own small programs |
+//! | [`checker`] | checking an allocator in a user's file |
 //! | [`probe`] | whether a preload is active in a program |
 //! | [`watch`] | which processes of a command a signal ended |
 //! | [`recording`] | the file that these two write into |
@@ -26,6 +27,7 @@ pub mod built;
 pub mod cache;
 pub mod canary;
 pub mod catalogue;
+pub mod checker;
 pub mod compiler;
 pub mod complaints;
 mod foreign;

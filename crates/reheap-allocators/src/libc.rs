@@ -105,7 +105,7 @@ impl Original {
             .as_ref()
             .expect("a built allocator has a recipe");
         Marker {
-            allocator: allocator.name.to_owned(),
+            allocator: allocator.plain_name().to_owned(),
             allocator_version: allocator.version.to_owned(),
             package: recipe.origin(),
             tuning: tuning.as_given(),
@@ -167,7 +167,7 @@ impl Original {
         ]);
         let name = format!(
             "{}-{}-{}",
-            replacement.allocator.name,
+            replacement.allocator.plain_name(),
             self.architecture(),
             &key[..16]
         );

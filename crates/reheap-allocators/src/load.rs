@@ -7,8 +7,9 @@
 
 use crate::target::Libc;
 use reheap_elf::Architecture;
+use reheap_elf::identify::{self, LibcName};
 use rustix::process::{Resource, getrlimit};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -119,6 +120,27 @@ pub fn failure(loading: Loading<'_>, library: &Path) -> Option<LoadFailure> {
         loader,
         said.unwrap_or_else(|| "nothing".to_owned()),
     ))
+}
+
+/// Where the dynamic linker of a program finds a library that is to be preloaded under this name: it searches the cache,
+/// the directories that are its own, and `LD_LIBRARY_PATH` (ld.so(8)).
+pub fn find(name: &str, program: &Path) -> Option<PathBuf> {
+    let identity = identify::identify(&fs::read(program).ok()?).ok()?;
+    let loading = Loading {
+        libc: match identity.libc.name {
+            LibcName::Musl => Libc::Musl,
+            _ => Libc::Glibc,
+        },
+        loader: Path::new(identity.interpreter.as_ref()?),
+        program,
+    };
+    let output = list(loading, program, Some(Path::new(name))).ok()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let found = text.lines().find_map(|line| {
+        let (asked, found) = line.trim().split_once(" => ")?;
+        Some(found.split(" (").next()?).filter(|_| asked == name)
+    })?;
+    Some(PathBuf::from(found))
 }
 
 /// What the file itself shows. The dynamic linker treats a library for another processor like a missing one.

@@ -503,7 +503,7 @@ impl Prebuilt {
 fn of_objects(allocator: &Allocator, target: &Target) -> Option<(String, String)> {
     let recipe = allocator.build.as_ref()?;
     let key = upstream::ingredients_for(recipe, LinkKind::Executable, target);
-    Some((format!("{}.a", allocator.name), key))
+    Some((format!("{}.a", allocator.plain_name()), key))
 }
 
 impl Manifest {

@@ -7,6 +7,7 @@
 //! Each libc needs a library of its own: glibc and musl lay out `errno`, thread-local storage and locks differently.
 
 use crate::cache::{Cache, CacheError, hash, note_use};
+use crate::catalogue::file::{AllocatorFile, FileError};
 use crate::catalogue::{Allocator, Recipe};
 use crate::foreign::{self, Foreign};
 use crate::link_kind::LinkKind;
@@ -69,6 +70,9 @@ pub enum PreloadError {
         /// Why not.
         source: RetuneError,
     },
+    /// The user's file is not usable any more.
+    #[error(transparent)]
+    File(#[from] FileError),
     /// The cache is not usable.
     #[error(transparent)]
     Cache(#[from] CacheError),
@@ -145,6 +149,21 @@ pub fn build(
         link(&members, &file_name, &names, &[], toolchain, unfinished)
     })?;
     Ok(directory.join(file_name))
+}
+
+/// A user's own library, copied into the cache: the file may change while it is in use, and its path may be one that
+/// `LD_PRELOAD` cannot hold.
+///
+/// # Errors
+/// When the file has changed since its row was made, or the cache cannot be written.
+pub fn copy(file: &AllocatorFile, cache: &Cache) -> Result<PathBuf, PreloadError> {
+    let entry = format!("{}-{}", file.name, &file.sha256[..16]);
+    let directory = cache.entry("preloads", &entry, |unfinished| {
+        let path = unfinished.join(&file.name);
+        fs::write(&path, file.bytes()?).map_err(CacheError::new("write", &path))?;
+        Ok::<(), PreloadError>(())
+    })?;
+    Ok(directory.join(&file.name))
 }
 
 /// The bytes of a preload with options baked in, for programs that get no environment variable. The user's own variables
@@ -313,7 +332,10 @@ pub fn glibc_library_directories(architecture: impl std::fmt::Display) -> [Strin
 
 /// A file name that the user recognises in `/proc/PID/maps`.
 pub fn file_name(allocator: &Allocator) -> String {
-    format!("lib{}-{}.so", allocator.name, allocator.version)
+    match allocator.file() {
+        Some(file) => file.name.clone(),
+        None => format!("lib{}.so", allocator.stem()),
+    }
 }
 
 fn entry_name(allocator: &'static Allocator, target: &Target, toolchain: &Toolchain) -> String {
@@ -328,8 +350,8 @@ fn entry_name(allocator: &'static Allocator, target: &Target, toolchain: &Toolch
 /// How the names of all entries of a preload begin, whichever compiler made them.
 fn entry_prefix(allocator: &Allocator, target: &Target) -> String {
     let key = key(allocator, target);
-    let (name, version) = (allocator.name, allocator.version);
-    format!("{name}-{version}-{target}-{}-", &key[..8])
+    let stem = allocator.stem();
+    format!("{stem}-{target}-{}-", &key[..8])
 }
 
 /// A hash of everything that goes into a preload, except the compilers.
@@ -355,7 +377,7 @@ pub(crate) fn key(allocator: &Allocator, target: &Target) -> String {
 fn marker(allocator: &Allocator, tuning: &Tuning, target: &Target) -> Marker {
     let recipe = allocator.build.as_ref();
     Marker {
-        allocator: allocator.name.to_owned(),
+        allocator: allocator.plain_name().to_owned(),
         allocator_version: allocator.version.to_owned(),
         package: recipe.map_or_else(String::new, Recipe::origin),
         tuning: tuning.as_given(),

@@ -7,7 +7,8 @@
 
 use crate::built::{BuiltAllocator, GLUE, Place, UPSTREAM};
 use crate::cache::{Cache, CacheError, hash};
-use crate::catalogue::{Allocator, Evidence, Glue, Package, Recipe};
+use crate::catalogue::file::FileError;
+use crate::catalogue::{Allocator, Code, Evidence, Glue, Package, Recipe};
 use crate::compiler::{Compiler, STARTED_BY_REHEAP};
 use crate::link_kind::LinkKind;
 use crate::target::{Architecture, Libc, Target};
@@ -84,6 +85,9 @@ pub enum BuildError {
         /// What is wrong with it.
         source: ArchiveError,
     },
+    /// The user's file is not usable any more.
+    #[error(transparent)]
+    File(#[from] FileError),
     /// The build did not leave what its catalogue row says.
     #[error("cannot use the build of {allocator}, which is not what the catalogue says: {reason}")]
     NotAsCatalogued {
@@ -165,8 +169,8 @@ pub fn may_be_built(allocator: &Allocator, target: &Target, kind: LinkKind, cach
 }
 
 fn entry_prefix(allocator: &Allocator, target: &Target, kind: LinkKind) -> String {
-    let (name, version, suffix) = (allocator.name, allocator.version, kind.suffix());
-    format!("{name}-{version}-{}{suffix}-", target.triple())
+    let (stem, suffix) = (allocator.stem(), kind.suffix());
+    format!("{stem}-{}{suffix}-", target.triple())
 }
 
 /// The cache entry's name, with a hash of everything that goes into the build.
@@ -252,8 +256,11 @@ fn ingredients(recipe: &Recipe, kind: LinkKind) -> String {
 
 /// The package that an allocator is built from, with the checksum of the lock file.
 pub(crate) fn origin_with_checksum(recipe: &Recipe) -> String {
-    let name = format!("name = \"{}\"", recipe.package.name);
-    let version = format!("version = \"{}\"", recipe.package.version);
+    let Code::Package(package) = &recipe.package else {
+        return recipe.origin();
+    };
+    let name = format!("name = \"{}\"", package.name);
+    let version = format!("version = \"{}\"", package.version);
     let checksum = LOCK.split("[[package]]").find_map(|package| {
         let is_it = package.contains(&name) && package.contains(&version);
         let line = package.lines().find(|line| line.starts_with("checksum"));
@@ -289,7 +296,7 @@ impl Making<'_> {
         fs::create_dir(&upstream).map_err(CacheError::new("make", &upstream))?;
         let mut glue_flags: Vec<String> = self.allocator_flags().map(str::to_owned).collect();
         let headers = self.make_upstream(&wrappers, &build_directory, &upstream)?;
-        glue_flags.push(format!("-I{}", headers.display()));
+        glue_flags.extend(headers.map(|headers| format!("-I{}", headers.display())));
         let glue = unfinished.join(GLUE);
         fs::create_dir(&glue).map_err(CacheError::new("make", &glue))?;
         let additions = self.kind.additions(self.recipe);
@@ -313,14 +320,20 @@ impl Making<'_> {
         Ok(())
     }
 
-    /// Puts the objects of upstream's static library into `directory`, and says where its headers are.
+    /// Puts the objects of upstream's static library into `directory`, and says where its headers are, if it has some.
     fn make_upstream(
         &self,
         wrappers: &Wrappers,
         build_directory: &Path,
         directory: &Path,
-    ) -> Result<PathBuf, BuildError> {
-        let package = &self.recipe.package;
+    ) -> Result<Option<PathBuf>, BuildError> {
+        let package = match &self.recipe.package {
+            Code::Package(package) => package,
+            Code::File(file) => {
+                write_objects(&file.objects()?, directory)?;
+                return Ok(None);
+            }
+        };
         let library = self.compile_upstream(package, wrappers, build_directory)?;
         let archive = &library.archive;
         let bytes = fs::read(archive).map_err(CacheError::new("read", archive))?;
@@ -335,16 +348,11 @@ impl Making<'_> {
             &members,
             &library.package_directory,
         )?;
-        for (index, member) in members.iter().enumerate() {
-            // `cc` puts a hash of the path in front of each name. The rest is the same on every machine.
-            let plain = member.name.rsplit('-').next().unwrap_or(&member.name);
-            let path = directory.join(format!("{index:03}-{plain}"));
-            fs::write(&path, &member.data).map_err(CacheError::new("write", &path))?;
-        }
+        write_objects(&members, directory)?;
         let header = library
             .package_directory
             .join(package.evidence.version_line.0);
-        Ok(header.parent().unwrap_or(&header).to_owned())
+        Ok(header.parent().map(Path::to_owned))
     }
 
     /// The flags of this allocator, for itself and for its glue.
@@ -413,6 +421,16 @@ impl Making<'_> {
             ),
         })
     }
+}
+
+fn write_objects(members: &[Member], directory: &Path) -> Result<(), CacheError> {
+    for (index, member) in members.iter().enumerate() {
+        // `cc` puts a hash of the path in front of each name. The rest is the same on every machine.
+        let plain = member.name.rsplit('-').next().unwrap_or(&member.name);
+        let path = directory.join(format!("{index:03}-{plain}"));
+        fs::write(&path, &member.data).map_err(CacheError::new("write", &path))?;
+    }
+    Ok(())
 }
 
 /// The profile of the manifest, as flags: a configuration file would win over the manifest.

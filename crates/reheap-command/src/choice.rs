@@ -2,6 +2,7 @@
 //! the checked choice.
 
 use crate::env_vars;
+use crate::named_file;
 use crate::ui::Failure;
 use anyhow::Context as _;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
@@ -22,7 +23,7 @@ const DEFAULT_STACK_BYTES: u64 = 8 << 20;
 #[derive(Debug, Clone, clap::Args)]
 pub struct AllocatorArguments {
     /// The allocator; `stock` is the libc's own, which finds more memory errors than fast ones do
-    /// (see `reheap list`) [default: mimalloc]
+    /// (see `reheap list`); ./libmine.so is a file of your own [default: mimalloc]
     #[arg(short, long, value_name = "ALLOCATOR", value_parser = AllocatorName::Any, hide_possible_values = true)]
     pub allocator: Option<String>,
     /// Its options.
@@ -348,12 +349,19 @@ fn refuse_fast_stock(wishes: &Wishes) -> Result<(), Failure> {
 impl PartialEq for Choice {
     fn eq(&self, other: &Self) -> bool {
         self.allocator.name == other.allocator.name
+            && self.allocator.version == other.allocator.version
             && self.tuning == other.tuning
             && self.memory_functions == other.memory_functions
     }
 }
 
 impl Place {
+    /// The directory that relative paths are in.
+    pub(crate) fn directory(&self) -> &Path {
+        let directory = self.manifest().and_then(Path::parent);
+        directory.unwrap_or(Path::new(""))
+    }
+
     fn manifest(&self) -> Option<&Path> {
         match self {
             Self::Manifest(table) => Some(&table.manifest),
@@ -399,8 +407,12 @@ impl Choice {
     }
 }
 
-/// The allocator of that name; the refusal says what to write in the place where the name is.
+/// The allocator of that name, or in the file of that name; the refusal says what to write in the place where the name
+/// is.
 fn find_allocator(name: &str, place: &Place) -> Result<&'static Allocator, Failure> {
+    if named_file::is_one(name) {
+        return named_file::find(name, place);
+    }
     catalogue::find(name).map_err(|error| {
         let (failure, nearest) = match place {
             Place::Flags | Place::Environment => (
@@ -415,6 +427,11 @@ fn find_allocator(name: &str, place: &Place) -> Result<&'static Allocator, Failu
             ),
         };
         failure.hint(match nearest {
+            _ if named_file::looks_like_one(name) => {
+                format!(
+                    "name a file with a slash, `./{name}`, and one of the system as `system:{name}`"
+                )
+            }
             Some(nearest) => format!("did you mean {nearest}? `reheap list` shows all"),
             None => "`reheap list` shows all".to_owned(),
         })

@@ -8,6 +8,7 @@ pub mod choice;
 pub mod env_vars;
 pub mod exit;
 pub mod interrupt;
+pub mod named_file;
 pub mod output;
 pub mod pulse;
 pub mod sys;

@@ -6,6 +6,7 @@
 //! | module | what it knows |
 //! |---|---|
 //! | [`archive`] | `ar` archives: members in, members out |
+//! | [`allocator_archive`] | an archive with an allocator that somebody else built |
 //! | [`symbols`] | the symbol table of one relocatable object |
 //! | [`rewrite`] | renaming, aliasing and hiding symbols of an object without touching its code |
 //! | [`family`] | the names of the malloc family and of what a musl libc hides behind them |
@@ -22,6 +23,7 @@
 //! | [`source`] | reading bytes on demand, so that a file of any size needs little memory |
 #![forbid(unsafe_code)]
 
+pub mod allocator_archive;
 mod architecture;
 pub mod archive;
 pub mod baked;

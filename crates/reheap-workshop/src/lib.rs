@@ -4,8 +4,10 @@
     reason = "errors are messages to the user, whatever failed"
 )]
 
+pub mod conformance;
 pub mod debugging;
 pub mod original;
 pub mod prebuilt;
 pub mod preloading;
+pub mod static_program;
 pub mod workshop;

@@ -1,5 +1,6 @@
 //! Finds what builds allocators, and the cache that keeps them: each part once, when it is first needed.
 
+use crate::conformance;
 use crate::original;
 use crate::prebuilt;
 use anyhow::Context as _;
@@ -256,6 +257,7 @@ impl Workshop {
     /// The allocator and the memory functions for the target: prebuilt, from the cache, or built now.
     pub fn build(&self, choice: &Choice, target: &Target) -> anyhow::Result<Built> {
         refuse_missing(choice, target)?;
+        refuse_misfit(choice, target, LinkKind::Executable)?;
         let found = self.find_prebuilt(|prebuilt| prebuilt.allocator(choice.allocator, target))?;
         let allocator = match found {
             Some(found) => found,
@@ -267,10 +269,12 @@ impl Workshop {
             Some(found) => found,
             None => self.build_memory_functions(whose, target)?,
         };
-        Ok(Built {
+        let built = Built {
             allocator,
             memory_functions,
-        })
+        };
+        conformance::of_objects(choice, target, &built, self)?;
+        Ok(built)
     }
 
     fn build_allocator(&self, choice: &Choice, target: &Target) -> anyhow::Result<BuiltAllocator> {
@@ -315,9 +319,15 @@ impl Workshop {
         ))
     }
 
-    /// The preload of the allocator for the target's libc: prebuilt, from the cache, or built now.
+    /// The preload of the allocator for the target's libc: the user's own, prebuilt, from the cache, or built now.
     pub fn preload(&self, choice: &Choice, target: &Target) -> anyhow::Result<PathBuf> {
         let allocator = choice.allocator;
+        if let Some(file) = allocator.file() {
+            refuse_misfit(choice, target, LinkKind::Preload)?;
+            let library = preload::copy(file, self.cache()?).map_err(cannot_build)?;
+            conformance::of_library(choice, target, &library, self)?;
+            return Ok(library);
+        }
         if let Some(found) = self.find_prebuilt(|prebuilt| prebuilt.preload(allocator, target))? {
             return Ok(found.path);
         }
@@ -413,7 +423,10 @@ impl Workshop {
     pub fn tuned_preload(&self, choice: &Choice, target: &Target) -> anyhow::Result<Vec<u8>> {
         let library = self.preload(choice, target)?;
         let (allocator, tuning) = (choice.allocator, &choice.tuning);
-        Ok(preload::tuned(&library, allocator, tuning, target)?)
+        match allocator.file() {
+            Some(file) => Ok(file.bytes()?), // without a place for options
+            None => Ok(preload::tuned(&library, allocator, tuning, target)?),
+        }
     }
 
     /// A library of reheap's own, such as the probe: one that is there needs no compiler.
@@ -510,6 +523,16 @@ pub fn refuse_missing(choice: &Choice, target: &Target) -> Result<(), Failure> {
     let names: Vec<_> = CATALOGUE.iter().filter(there).map(|row| row.name).collect();
     let text = format!("cannot use {} for `{target}`: {reason}", allocator.name);
     Err(Failure::usage(text).hint(format!("use one of these: {}", names.join(", "))))
+}
+
+/// Refuses a user's own file that is for something else.
+fn refuse_misfit(choice: &Choice, target: &Target, kind: LinkKind) -> Result<(), Failure> {
+    let misfit = choice.allocator.file();
+    let misfit = misfit.and_then(|file| file.misfit(target, kind));
+    misfit.map_or(Ok(()), |misfit| {
+        let name = choice.allocator.name;
+        Err(Failure::failed(format!("cannot use `{name}`: {misfit}")))
+    })
 }
 
 /// Whether the environment names a compiler for the target. If it does not, what any of them has built will do.

@@ -45,10 +45,8 @@ pub(super) fn collect(dist: &Dist<'_>, sources_of_allocators: &Path) -> Result<N
         }
     }
     let of_allocators = metadata(sources_of_allocators)?;
-    let recipes = CATALOGUE
-        .iter()
-        .filter_map(|allocator| allocator.build.as_ref());
-    let names: BTreeSet<&str> = recipes.map(|recipe| recipe.package.name).collect();
+    let packages = CATALOGUE.iter().filter_map(|allocator| allocator.package());
+    let names: BTreeSet<&str> = packages.map(|package| package.name).collect();
     for package in &of_allocators.packages {
         if names.contains(package.name.as_str()) {
             let name = package.name.trim_end_matches("-sys");

@@ -3,6 +3,7 @@
 use super::{Dist, Extent};
 use anyhow::{Context as _, Result};
 use reheap_allocators::cache::Cache;
+use reheap_allocators::checker::CHECKER;
 use reheap_allocators::compiler::{self, Language, Search};
 use reheap_allocators::own_library::{self, OwnLibrary};
 use reheap_allocators::portable::{self, NotPortable};
@@ -64,7 +65,7 @@ fn make_for(
     );
     let own = Own {
         libraries,
-        programs: &[replayer],
+        programs: &[replayer, CHECKER],
     };
     let toolchain = toolchain(target)?;
     let mut produced = prebuilt::produce(target, &toolchain, cache, directory, selection, &own)

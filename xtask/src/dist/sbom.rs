@@ -50,10 +50,10 @@ fn allocators(bill: &Value) -> Result<Vec<Value>> {
     let crates = bill["components"].as_array().into_iter().flatten();
     let mut components: Vec<Value> = crates.cloned().collect();
     for allocator in CATALOGUE {
-        let Some(recipe) = &allocator.build else {
+        let Some(package) = allocator.package() else {
             continue;
         };
-        let name = recipe.package.name;
+        let name = package.name;
         let component = components
             .iter_mut()
             .find(|component| component["name"] == name)

@@ -31,7 +31,7 @@ pub struct Kind {
 }
 
 /// All directories that have entries.
-pub const KINDS: [Kind; 12] = [
+pub const KINDS: [Kind; 13] = [
     Kind::new("allocators", "built allocators"),
     Kind::new("memory-functions", "memory functions for static programs"),
     Kind::new("libc", "derived libcs"),
@@ -39,6 +39,7 @@ pub const KINDS: [Kind; 12] = [
     Kind::new("preloads", "preloads, and libraries that look on"),
     Kind::new("run", "links to preloads, for LD_PRELOAD"),
     Kind::new("programs", "reheap's own small programs"),
+    Kind::new("checks", "what checks of users' own allocators showed"),
     Kind::new("static-programs", "the same with an allocator in them"),
     Kind::new(
         "compilers",

@@ -1,6 +1,6 @@
 //! How the allocators of the catalogue are built and bound: packages, flags, glue.
 
-use super::{Additions, Evidence, Glue, Package, Recipe};
+use super::{Additions, Code, Evidence, Glue, Package, Recipe};
 
 pub(super) const NOTHING_MORE: Additions = Additions {
     compiler_flags: &[],
@@ -159,13 +159,13 @@ pub(super) const fn mimalloc(
     evidence: Evidence,
 ) -> Recipe {
     Recipe {
-        package: Package {
+        package: Code::Package(Package {
             name: "libmimalloc-sys",
             version: "0.1.49",
             feature,
             library: "libmimalloc.a",
             evidence,
-        },
+        }),
         needs_cxx: false,
         needs_make: false,
         compiler_flags,
@@ -216,13 +216,13 @@ pub(super) const fn snmalloc(
     evidence: Evidence,
 ) -> Recipe {
     Recipe {
-        package: Package {
+        package: Code::Package(Package {
             name: "snmalloc-sys",
             version: "0.7.6",
             feature: "snmalloc",
             library: "libsnmallocshim-rust.a",
             evidence,
-        },
+        }),
         needs_cxx: true,
         needs_make: false,
         compiler_flags,
@@ -254,6 +254,13 @@ pub(super) const fn snmalloc(
     }
 }
 
+/// What goes with [`HANDLERS`], whatever locks an allocator has.
+pub(super) const HANDLERS_REDIRECTS: &[(&str, &str)] = &[
+    MUTEX_REDIRECTS[0],
+    MUTEX_REDIRECTS[1],
+    MUTEX_REDIRECTS[2],
+    ("pthread_atfork", "__reheap_atfork"),
+];
 pub(super) const HARDENED_MALLOC_REDIRECTS: &[(&str, &str)] = &[
     MUTEX_REDIRECTS[0],
     MUTEX_REDIRECTS[2],
@@ -268,7 +275,7 @@ pub(super) const fn hardened_malloc(
     absent: &'static [&'static str],
 ) -> Recipe {
     Recipe {
-        package: Package {
+        package: Code::Package(Package {
             name: "hardened-malloc-sys",
             version: "16.0.2026071503",
             feature,
@@ -278,7 +285,7 @@ pub(super) const fn hardened_malloc(
                 absent,
                 version_line: ("Cargo.toml", "version = \"16.0.2026071503\""),
             },
-        },
+        }),
         needs_cxx: false,
         needs_make: false,
         compiler_flags: &[
@@ -336,7 +343,7 @@ const JEMALLOC_INTERFACE: &[&str] = &[
 ];
 
 pub(super) const JEMALLOC: Recipe = Recipe {
-    package: Package {
+    package: Code::Package(Package {
         name: "tikv-jemalloc-sys",
         version: "0.7.1+5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8",
         feature: "jemalloc",
@@ -352,7 +359,7 @@ pub(super) const JEMALLOC: Recipe = Recipe {
                 "version = \"0.7.1+5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8\"",
             ),
         },
-    },
+    }),
     needs_cxx: false,
     needs_make: true,
     compiler_flags: &[],
@@ -399,7 +406,7 @@ pub(super) const JEMALLOC: Recipe = Recipe {
 };
 
 pub(super) const RPMALLOC: Recipe = Recipe {
-    package: Package {
+    package: Code::Package(Package {
         name: "rpmalloc-sys",
         version: "0.2.3+b097fd0",
         feature: "rpmalloc",
@@ -409,7 +416,7 @@ pub(super) const RPMALLOC: Recipe = Recipe {
             absent: &["pthread_create", "dlsym", "Memory corruption detected"],
             version_line: ("rpmalloc/CHANGELOG", "1.4.3"),
         },
-    },
+    }),
     needs_cxx: false,
     needs_make: false,
     compiler_flags: &[],

@@ -1,5 +1,6 @@
 //! The tests of `reheap-elf`, in one executable: it is linked once, and all its tests run at once.
 
+mod allocator_archive;
 mod common;
 mod derive;
 mod identify;

@@ -140,7 +140,8 @@ fn is_of(found: &MarkerIdentity, choice: &Choice, architecture: &str) -> bool {
         .find(|known| known.name() == architecture);
     let memory_functions = architecture.and_then(|a| choice.memory_functions.in_marker(a));
     found.marker.memory_functions.as_deref() == memory_functions
-        && found.marker.allocator == choice.allocator.name
+        && found.marker.allocator == choice.allocator.plain_name()
+        && found.marker.allocator_version == choice.allocator.version
         && found.marker.tuning == choice.tuning.as_given()
 }
 

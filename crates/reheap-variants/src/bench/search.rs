@@ -9,7 +9,6 @@ use crate::bench::measure::{Measurement, too_little_time};
 use crate::bench::ready::ReadyVariant;
 use crate::bench::variants;
 use crate::measured_attacks;
-use reheap_allocators::catalogue;
 use reheap_allocators::target::Libc;
 use reheap_bench::failures::nothing_works;
 use reheap_bench::findings::Findings;
@@ -69,6 +68,8 @@ pub struct AllocatorSearch<'a> {
     pub goal: Goal,
     /// The name of the allocator to try first, if something speaks for it: later ones are left out when time is short.
     pub first: Option<&'static str>,
+    /// What the user wants to be tried besides.
+    pub also: &'a [Choice],
 }
 
 /// The variants of one step.
@@ -163,6 +164,7 @@ impl AllocatorSearch<'_> {
         };
         let mut choices = Choice::to_try(hardened)?;
         choices.sort_by_key(|choice| Some(choice.allocator.name) != self.first);
+        choices.splice(0..0, self.also.iter().cloned());
         let mut step = StepVariants::new(baseline);
         let part = self.part_of_allocators(&step, choices.len());
         self.begin(&step, part, choices.len());
@@ -280,7 +282,7 @@ impl AllocatorSearch<'_> {
         }
         let mut to_try = Vec::new();
         for choice in choices {
-            let row = catalogue::find(choice.allocator.name)?;
+            let row = choice.allocator;
             for option in row.tuning {
                 for value in option.worth_trying {
                     let option = format!("{}={value}", option.key);

@@ -6,6 +6,7 @@ use reheap_allocators::catalogue::{self, CATALOGUE};
 use reheap_allocators::memory::MemoryFunctions;
 use reheap_allocators::target::Libc;
 use reheap_command::choice::Choice;
+use reheap_command::named_file;
 use reheap_command::ui::Failure;
 use std::ffi::OsString;
 
@@ -74,8 +75,8 @@ pub fn refuse_duplicates(names: &[String]) -> anyhow::Result<()> {
 fn known() -> String {
     let allocators: Vec<&str> = CATALOGUE.iter().map(|row| row.name).collect();
     format!(
-        "write LIBC, LIBC+ALLOCATOR, ALLOCATOR or NAME=COMMAND; a libc is glibc or musl; an allocator is one of {}; \
-         options go into brackets: mimalloc[purge_delay=0]",
+        "write LIBC, LIBC+ALLOCATOR, ALLOCATOR or NAME=COMMAND; a libc is glibc or musl; an allocator is one of {}, \
+         or a file: ./libmine.so; options go into brackets: mimalloc[purge_delay=0]",
         allocators.join(", ")
     )
 }
@@ -133,8 +134,11 @@ fn split_outside_brackets(list: &str) -> Vec<&str> {
 fn of_libc(text: &str) -> anyhow::Result<OfLibc> {
     let (name, options) = name_and_options(text)?;
     let (libc, allocator) = match name.split_once('+') {
-        Some((libc, allocator)) => (Some(parse_libc(libc, text)?), allocator),
-        None => match parse_libc(name, text) {
+        Some((libc, allocator)) if !named_file::is_one(libc) => {
+            (Some(parse_libc(libc, text)?), allocator)
+        }
+        _ if named_file::is_one(name) => (None, name),
+        _ => match parse_libc(name, text) {
             Ok(libc) => (Some(libc), "stock"),
             Err(unknown) if catalogue::find(name).is_err() => {
                 return Err(unknown.into());
@@ -146,7 +150,7 @@ fn of_libc(text: &str) -> anyhow::Result<OfLibc> {
         .into_iter()
         .partition(|option| option.starts_with(MEMORY_FUNCTIONS));
     let options: Vec<String> = options.into_iter().map(str::to_owned).collect();
-    if catalogue::find(allocator).is_err() {
+    if !named_file::is_one(allocator) && catalogue::find(allocator).is_err() {
         let text = format!("unknown allocator `{allocator}`");
         return Err(Failure::usage(text).hint(known()).into());
     }

@@ -71,6 +71,14 @@ pub(crate) fn run(arguments: &EnableArguments) -> anyhow::Result<ExitCode> {
         let hint = disable_command(arguments.root.as_deref());
         return Err(Failure::usage(text).hint(hint).into());
     }
+    if choice.allocator.file().is_some() {
+        let name = choice.allocator.name;
+        let text = format!(
+            "cannot enable `{name}`: a whole system gets only allocators that reheap builds"
+        );
+        let hint = format!("to give it to one program: reheap run -a {name}");
+        return Err(Failure::usage(text).hint(hint).into());
+    }
     let root = writable_root(arguments.root.as_deref(), &arguments.for_this_system())?;
     let (linkers, others) = root.linkers();
     check_linkers(&root, &linkers, &others)?;

@@ -1,9 +1,12 @@
 //! `reheap list`: prints the catalogue as a table, and everything about one allocator.
 
-use reheap_allocators::catalogue::{self, AddressSpace, Allocator, CATALOGUE, Package};
+use super::list_file;
+use reheap_allocators::catalogue::system::SYSTEM_ALLOCATORS;
+use reheap_allocators::catalogue::{self, AddressSpace, Allocator, CATALOGUE};
 use reheap_allocators::target::{Architecture, Libc, Target};
 use reheap_bench::recommend::Withstood;
 use reheap_command::choice::AllocatorName;
+use reheap_command::named_file;
 use reheap_command::ui::{self, Failure};
 use reheap_hardening::attacking::kinds;
 use reheap_subject::limits;
@@ -29,6 +32,13 @@ pub(crate) struct ListArguments {
 
 /// Prints the catalogue, or one row of it.
 pub(crate) fn run(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
+    if let Some(name) = arguments
+        .name
+        .as_deref()
+        .filter(|name| named_file::is_one(name))
+    {
+        return list_file::run(name, arguments.json);
+    }
     let one = arguments.name.as_deref().map(find).transpose()?;
     let text = if arguments.json {
         let shown = one.map_or(CATALOGUE, std::slice::from_ref);
@@ -81,9 +91,13 @@ fn table() -> String {
             allocator.summary,
         ]);
     }
+    for known in SYSTEM_ALLOCATORS {
+        text += &line([known.name, "system's", "", known.summary]);
+    }
     format!(
         "{text}\nstops: how many of the {attacks} errors of `reheap attack`; two figures: glibc, musl\n\
-         `reheap list NAME` shows options, licence and limits of one\n"
+         `reheap list NAME` shows options, licence and limits of one\n\
+         `-a ./libmine.so` and `-a system:libmine.so.1` name one in a file\n"
     )
 }
 
@@ -145,7 +159,7 @@ fn as_text(allocator: &Allocator, supply: &Supply) -> String {
     if !allocator.details.is_empty() {
         line("about", allocator.details);
     }
-    if let Some(package) = package(allocator) {
+    if let Some(package) = allocator.package() {
         let version = short(package.version);
         line("package", &format!("{} {version}", package.name));
     }
@@ -234,10 +248,6 @@ fn shown(reserved: AddressSpace) -> String {
     }
 }
 
-fn package(allocator: &Allocator) -> Option<&Package> {
-    Some(&allocator.build.as_ref()?.package)
-}
-
 /// The version without the build metadata (semver.org, item 10).
 fn short(version: &str) -> &str {
     version.split('+').next().unwrap_or(version)
@@ -283,8 +293,8 @@ fn as_json(allocator: &Allocator, supply: &Supply) -> serde_json::Value {
         "version": allocator.version,
         "summary": allocator.summary,
         "details": allocator.details,
-        "package": package(allocator).map(|p| p.name),
-        "package_version": package(allocator).map(|p| p.version),
+        "package": allocator.package().map(|p| p.name),
+        "package_version": allocator.package().map(|p| p.version),
         "licence": allocator.licence,
         "hardening": allocator.hardening,
         "attacks": attacks,

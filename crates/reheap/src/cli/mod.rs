@@ -19,6 +19,7 @@ mod inspect;
 mod libc;
 mod link_names;
 mod list;
+mod list_file;
 mod preload;
 mod profile;
 mod recommend;

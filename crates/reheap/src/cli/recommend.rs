@@ -20,6 +20,7 @@ use reheap_variants::bench::outputs::{OutputArguments, Outputs};
 use reheap_variants::bench::preloaded::Dynamic;
 use reheap_variants::bench::search::{AllocatorSearch, Step};
 use reheap_variants::bench::sweep;
+use reheap_variants::bench::variants;
 use reheap_variants::bench::write;
 use reheap_variants::replaying::TraceArguments;
 use reheap_workshop::workshop::{Network, Workshop};
@@ -29,6 +30,7 @@ use std::process::ExitCode;
 
 pub(crate) const EXAMPLES: &str = "Examples:\n  \
     reheap recommend -- python3 script.py\n  \
+    reheap recommend --also ./libmine.so -- python3 script.py\n  \
     reheap recommend --trace calls.rht\n  \
     reheap recommend --profile profile.json -- ./server --selftest\n  \
     reheap recommend --goal memory --budget 300 --html report.html -- ./server --selftest";
@@ -70,10 +72,22 @@ struct WishArguments {
     /// What counts most: speed, memory, balanced, security
     #[arg(long, value_name = "GOAL", default_value = "balanced", value_parser = goal)]
     goal: Goal,
+    /// Also try this allocator, such as a file of your own: ./libmine.so
+    #[arg(long, value_name = "ALLOCATOR")]
+    also: Vec<String>,
     #[command(flatten)]
     measuring: MeasuringArguments,
     #[command(flatten)]
     output: OutputArguments,
+}
+
+impl WishArguments {
+    fn also(&self) -> anyhow::Result<Vec<Choice>> {
+        self.also
+            .iter()
+            .map(|name| variants::allocator(name))
+            .collect()
+    }
 }
 
 fn goal(text: &str) -> Result<Goal, String> {
@@ -116,11 +130,13 @@ pub(crate) fn run(arguments: &RecommendArguments) -> anyhow::Result<ExitCode> {
         apply: Box::new(|choice| format!("reheap run {} -- {typed}", flags(choice))),
         undo: typed.clone(),
     };
+    let also = arguments.wish.also()?;
     let search = AllocatorSearch {
         source: &program,
         measurement: &measurement,
         goal: arguments.wish.goal,
         first: verdict.as_ref().and_then(to_try_first),
+        also: &also,
     };
     recommend(&search, verdict.as_ref(), &commands, &outputs)
 }
@@ -170,11 +186,13 @@ pub(crate) fn run_for_cargo(arguments: &CargoRecommendArguments) -> anyhow::Resu
         undo: "cargo build --release".to_owned(),
     };
     let source = project.to_recommend_for(&measurement);
+    let also = arguments.wish.also()?;
     let search = AllocatorSearch {
         source: &source,
         measurement: &measurement,
         goal: arguments.wish.goal,
         first: None,
+        also: &also,
     };
     recommend(&search, None, &commands, &outputs)
 }

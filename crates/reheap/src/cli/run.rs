@@ -3,6 +3,8 @@
 //! The program takes this process over, so signals, terminal, input and exit code are its own, and nothing of reheap
 //! stays. Before that, reheap finds what would make the program silently ignore the allocator, or crash.
 
+use reheap_allocators::catalogue::file::Misfit;
+use reheap_allocators::link_kind::LinkKind;
 use reheap_allocators::target::Libc;
 use reheap_command::choice::{AllocatorArguments, Choice};
 use reheap_command::env_vars;
@@ -29,6 +31,8 @@ pub(crate) const EXAMPLES: &str = "Examples:
   reheap run -a jemalloc -- java -jar app.jar
   reheap run -a mimalloc -t purge_delay=0 -- python3 train.py
   reheap run -a stock -t arena_max=2 -- ./server
+  reheap run -a ./libmine.so -- ./server
+  reheap run -a system:libtcmalloc_minimal.so.4 -- ./server
   reheap run --check -- ./server
   reheap run --verify -a jemalloc -- ./server
   reheap run --only postgres -- ./start-everything.sh";
@@ -338,6 +342,12 @@ impl Verdict {
         if choice.is_stock() {
             return Self::of_stock(program, choice, force);
         }
+        if let Some(misfit) = misfit(program, choice) {
+            return Self::Refused {
+                reason: misfit.to_string(),
+                way_out: None,
+            };
+        }
         let obstacles = program.obstacles().into_iter();
         let obstacle = obstacles.chain(other_preloads::obstacle()).next();
         let shortage = match program.target() {
@@ -470,6 +480,12 @@ impl Verdict {
     }
 }
 
+/// Why a file of the user's own is not for this program.
+fn misfit(program: &Program, choice: &Choice) -> Option<Misfit> {
+    let (file, target) = (choice.allocator.file()?, program.target()?);
+    file.misfit(&target, LinkKind::Preload)
+}
+
 /// Prints only remarks that less changes than the user expects. The rest is for `--check`.
 fn say_what_stays(remarks: &[Remark]) {
     for remark in remarks.iter().filter(|remark| remark.is_about_a_part()) {
@@ -534,10 +550,12 @@ fn explanation(program: &Program, choice: &Choice, verdict: &Verdict) -> String 
     text
 }
 
-/// The address space that the allocator would reserve in this program, where reheap has a library for it.
+/// The address space that the allocator would reserve in this program, where reheap has a library for it. Nobody has
+/// measured that of a user's own.
 fn reserved_bytes(program: &Program, choice: &Choice) -> Option<u64> {
     let libc = program.target()?.libc();
-    Some(choice.allocator.address_space.bytes(libc)).filter(|_| !choice.is_stock())
+    let is_known = !choice.is_stock() && choice.allocator.file().is_none();
+    Some(choice.allocator.address_space.bytes(libc)).filter(|_| is_known)
 }
 
 fn explanation_as_json(program: &Program, choice: &Choice, verdict: &Verdict) -> serde_json::Value {

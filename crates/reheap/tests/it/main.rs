@@ -59,6 +59,7 @@ mod memory_functions;
 mod mold;
 mod moments;
 mod other_preloads;
+mod own_allocator;
 mod prebuilt;
 mod preload;
 mod profile;
