@@ -11,6 +11,7 @@ pub(crate) mod debian;
 pub(crate) mod machine;
 mod static_programs;
 
+use crate::tests;
 use anyhow::{Context as _, Result, bail};
 use debian::Debian;
 use serde::Deserialize;
@@ -64,6 +65,14 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         "the Rust target",
         Command::new("rustup").args(["target", "add", TARGET]),
     )?;
+    let mut clippy = workspace.cargo();
+    clippy
+        .args(["clippy", "--workspace", "--all-targets", "--locked"])
+        // Some packages have C sources, and there is a compiler for this one.
+        .args(["--target", "aarch64-unknown-linux-gnu"])
+        .args(tests::ALL)
+        .args(["--", "-D", "warnings"]);
+    progress.step("clippy for AArch64, which has code of its own", &mut clippy)?;
     test_memory_functions(workspace, &progress)?;
     let tests = build(workspace, &progress)?;
     let emulated = |name: &str| {

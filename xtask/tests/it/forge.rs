@@ -92,12 +92,13 @@ impl Forge {
         }
     }
 
-    /// A file of what is checked out.
-    pub(crate) fn edit(&self, file: &str, from: &str, to: &str) {
+    /// Ends the line that begins like this otherwise, in a file of what is checked out.
+    pub(crate) fn set_line(&self, file: &str, begin: &str, end: &str) {
         let path = self.checkout.join(file);
         let text = fs::read_to_string(&path).unwrap();
-        assert!(text.contains(from), "{file} has no `{from}`");
-        fs::write(path, text.replacen(from, to, 1)).unwrap();
+        let old = text.lines().find(|line| line.starts_with(begin));
+        let old = old.unwrap_or_else(|| panic!("no line of {file} begins with `{begin}`"));
+        fs::write(path, text.replacen(old, &format!("{begin}{end}"), 1)).unwrap();
     }
 
     fn artifact(&self, name: &str) -> PathBuf {

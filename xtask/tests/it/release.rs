@@ -6,7 +6,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What `make dist` makes.
 fn files() -> Vec<String> {
-    let of_processors = [
+    let names = [
         "reheap-VERSION-x86_64-linux.tar.gz",
         "reheap-VERSION-aarch64-linux.tar.gz",
         "reheap_VERSION_amd64.deb",
@@ -18,22 +18,16 @@ fn files() -> Vec<String> {
         "reheap-VERSION.cdx.json",
         "install.sh",
     ];
-    of_processors
-        .map(|name| name.replace("VERSION", VERSION))
-        .to_vec()
+    names.map(|name| name.replace("VERSION", VERSION)).to_vec()
 }
 
 /// The repository as a maintainer has it ready, and this tag.
 fn forge(tag: &str) -> Forge {
     let forge = Forge::new(tag, files());
-    let heading = format!("## {VERSION} (not released yet)");
-    forge.edit(
-        "CHANGELOG.md",
-        &heading,
-        &format!("## {VERSION} (2026-12-01)"),
-    );
-    let releases = "RELEASES=https://github.com/reheap/reheap/releases\n";
-    forge.edit("install.sh", "RELEASES=\n", releases);
+    let heading = format!("## {VERSION} ");
+    forge.set_line("CHANGELOG.md", &heading, "(2026-12-01)");
+    let releases = "https://github.com/reheap/reheap/releases";
+    forge.set_line("install.sh", "RELEASES=", releases);
     forge
 }
 

@@ -28,7 +28,9 @@ const BATCHES: usize = 60;
 
 fn main() {
     let mut arguments = std::env::args().skip(1).peekable();
+    #[cfg(target_arch = "x86_64")]
     let mut chosen = assembled::Chosen::alone();
+    #[cfg(target_arch = "x86_64")]
     if arguments.next_if_eq("--avx2").is_some() {
         let found = chosen.found();
         chosen.set(assembled::Level {

@@ -1,5 +1,9 @@
 //! What the tests of derived libcs share: real libcs, a tiny allocator compiled here, and a directory to link programs
 //! in.
+#![cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, reason = "many tests are of x86-64 alone")
+)]
 
 use reheap_elf::archive::Member;
 use reheap_elf::baked::Baked;

@@ -1,4 +1,8 @@
 //! Memory between two pages that may not be touched: reading or writing too far is a crash.
+#![cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, reason = "many tests are of x86-64 alone")
+)]
 #![allow(
     unsafe_code,
     reason = "mapping memory; each block says why it is sound"
