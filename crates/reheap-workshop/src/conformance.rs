@@ -10,7 +10,7 @@ use crate::workshop::{Built, Workshop};
 use reheap_allocators::catalogue::file::AllocatorFile;
 use reheap_allocators::checker::{self, CHECKER, Findings};
 use reheap_allocators::libc::LibcError;
-use reheap_allocators::load::{self, Loading, is_same_file};
+use reheap_allocators::load::{self, LoadFailure, Loading, is_same_file};
 use reheap_allocators::target::Target;
 use reheap_bench::results::{Outcome, signal_name};
 use reheap_bench::run::{CommandLine, Launcher, Limits};
@@ -48,14 +48,18 @@ pub(crate) fn of_library(
     let make = || workshop.program(&CHECKER, target);
     once(choice, target, workshop, make, |program| {
         let environment = vec![(env_vars::LD_PRELOAD.into(), library.into())];
-        let printed = run(choice, program, environment)?;
+        let not_loaded = || {
+            let why = why_not_loaded(target, program, library)?;
+            Some(unusable(choice, &why.to_string()))
+        };
+        let printed = run(choice, program, environment);
+        let printed = printed.map_err(|error| not_loaded().unwrap_or(error))?;
         let malloc_in = Findings::parse(&printed, signal_name).malloc_in;
         if malloc_in.is_some_and(|file| is_same_file(&file, library)) {
             return Ok(printed);
         }
-        let why = why_not_loaded(target, program, library);
-        let why = why.unwrap_or_else(|| "its malloc is not the one that programs get".to_owned());
-        Err(unusable(choice, &why))
+        let elsewhere = || unusable(choice, "programs that load it have another malloc");
+        Err(not_loaded().unwrap_or_else(elsewhere))
     })
 }
 
@@ -172,12 +176,12 @@ fn unusable(choice: &Choice, reason: &str) -> anyhow::Error {
 }
 
 /// What the dynamic linker says.
-fn why_not_loaded(target: &Target, program: &Path, library: &Path) -> Option<String> {
+fn why_not_loaded(target: &Target, program: &Path, library: &Path) -> Option<LoadFailure> {
     let identity = identify::identify(&fs::read(program).ok()?).ok()?;
     let loading = Loading {
         libc: target.libc(),
         loader: Path::new(identity.interpreter.as_ref()?),
         program,
     };
-    load::failure(loading, library).map(|failure| failure.to_string())
+    load::failure(loading, library)
 }
