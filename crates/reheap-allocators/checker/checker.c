@@ -221,7 +221,7 @@ static void *work(void *number)
 {
 	unsigned self = (unsigned)(uintptr_t)number;
 	pthread_setspecific(key, malloc(50));
-	static _Thread_local unsigned char *mine[64];
+	unsigned char *mine[64] = { NULL };
 	for (unsigned i = 0; i < 10000; i++) {
 		unsigned slot = i % 64;
 		size_t size = (i * 2654435761u >> 20) + 1;

@@ -4,7 +4,7 @@ use crate::original;
 use crate::workshop::{Built, Workshop};
 use anyhow::Context as _;
 use reheap_allocators::cache::{CacheError, sha256};
-use reheap_allocators::compiler::{Compiler, Language, LinkError, Pie, Purpose};
+use reheap_allocators::compiler::{Compiler, Language, Pie, Purpose};
 use reheap_allocators::program::Program;
 use reheap_allocators::target::Target;
 use reheap_command::choice::Choice;
@@ -20,13 +20,11 @@ pub fn of_choice(
     target: &Target,
     workshop: &Workshop,
 ) -> anyhow::Result<PathBuf> {
-    let compiler = workshop.compiler(target, Language::C, Purpose::Programs)?;
-    let original = original_libc(&compiler, target, workshop)?;
-    let directory = match workshop.derived_directory(choice, target, &original)? {
-        Some(directory) => directory,
-        None => original.parent().unwrap_or(Path::new(".")).to_owned(),
-    };
-    link(program, target, &compiler, &directory, workshop)
+    linked(program, target, workshop, |original| {
+        let derived = workshop.derived_directory(choice, target, original)?;
+        let own = || original.parent().unwrap_or(Path::new(".")).to_owned();
+        Ok(derived.unwrap_or_else(own))
+    })
 }
 
 /// The program with an allocator that is built.
@@ -37,22 +35,22 @@ pub(crate) fn of_built(
     built: &Built,
     workshop: &Workshop,
 ) -> anyhow::Result<PathBuf> {
-    let compiler = workshop.compiler(target, Language::C, Purpose::Programs)?;
-    let original = original_libc(&compiler, target, workshop)?;
-    let original = original::find(&original, workshop.search())?;
-    let directory = original.derived_directory(&built.replacement(choice), workshop.cache()?)?;
-    link(program, target, &compiler, &directory, workshop)
+    linked(program, target, workshop, |original| {
+        let original = original::find(original, workshop.search())?;
+        Ok(original.derived_directory(&built.replacement(choice), workshop.cache()?)?)
+    })
 }
 
-fn original_libc(
-    compiler: &Compiler,
+/// The program with the libc in a directory that is made from the original one.
+fn linked(
+    program: &Program,
     target: &Target,
     workshop: &Workshop,
+    directory: impl FnOnce(&Path) -> anyhow::Result<PathBuf>,
 ) -> anyhow::Result<PathBuf> {
-    match compiler.original_libc(workshop.search()) {
-        Err(LinkError::NoLibcOfItsOwn { .. }) => workshop.libc_of_rust(target),
-        result => Ok(result?),
-    }
+    let compiler = workshop.compiler(target, Language::C, Purpose::Programs)?;
+    let directory = directory(&workshop.original_libc(&compiler, target)?)?;
+    link(program, target, &compiler, &directory, workshop)
 }
 
 /// The program from the cache, or linked now with the libc of that directory.

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use reheap_allocators::built::BuiltAllocator;
 use reheap_allocators::cache::{self, Cache, CacheError};
 use reheap_allocators::catalogue::{Allocator, CATALOGUE};
-use reheap_allocators::compiler::{self, Compiler, Language, Purpose, Search};
+use reheap_allocators::compiler::{self, Compiler, Language, LinkError, Purpose, Search};
 use reheap_allocators::libc::Replacement;
 use reheap_allocators::link_kind::LinkKind;
 use reheap_allocators::machine;
@@ -228,6 +228,14 @@ impl Workshop {
         let mut known = self.libcs_of_rust.borrow_mut();
         known.insert(*target, found.clone());
         Ok(found)
+    }
+
+    /// The musl libc that a compiler links static programs with: its own, or Rust's if it brings none.
+    pub fn original_libc(&self, compiler: &Compiler, target: &Target) -> anyhow::Result<PathBuf> {
+        match compiler.original_libc(self.search()) {
+            Err(LinkError::NoLibcOfItsOwn { .. }) => self.libc_of_rust(target),
+            result => Ok(result?),
+        }
     }
 
     /// The programs that build the allocator for the target.

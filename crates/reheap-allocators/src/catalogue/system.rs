@@ -1,7 +1,9 @@
-//! Allocators that reheap does not build, and that distributions have as shared libraries.
+//! Allocators that reheap does not build, and that distributions have as shared libraries. What a system has installed
+//! works as any file does that a user names.
 //!
-//! gperftools' tcmalloc is in no package of the Rust registry that compiles it from its sources, and Google's own
-//! tcmalloc needs Bazel. What a system has installed works as any file does that a user names.
+//! gperftools' tcmalloc is in no package of the Rust registry with its sources. Google's own is, but children of forks
+//! wait for its locks for ever, and it needs a C++ library. So it is no row of the catalogue; `docs/own-allocator.md` says
+//! how to build one.
 
 /// An allocator that may be installed.
 #[derive(Debug)]

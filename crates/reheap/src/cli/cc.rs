@@ -6,9 +6,7 @@
 
 use anyhow::Context as _;
 use clap::CommandFactory as _;
-use reheap_allocators::compiler::{
-    Compiler, Language, LinkError, Pie, Purpose, REFUSES_ITSELF, Search,
-};
+use reheap_allocators::compiler::{Compiler, Language, Pie, Purpose, REFUSES_ITSELF, Search};
 use reheap_allocators::target::Target;
 use reheap_command::choice::{self, Choice, StaticArguments};
 use reheap_command::env_vars;
@@ -188,7 +186,7 @@ fn run(language: Language, arguments: &CcArguments) -> anyhow::Result<ExitCode> 
     }
     let original = match &arguments.libc {
         Some(file) => libc_for(&target, file, workshop.search())?,
-        None => original_libc(&compiler, &target, &workshop)?,
+        None => workshop.original_libc(&compiler, &target)?,
     };
     let derived = workshop.derived_directory(&linked_with.choice, &target, &original)?;
     let directory = match derived {
@@ -277,17 +275,6 @@ fn libc_for(target: &Target, file: &Path, search: &Search) -> anyhow::Result<Pat
         return Err(Failure::usage(text).hint(hint).into());
     }
     Ok(file.to_owned())
-}
-
-fn original_libc(
-    compiler: &Compiler,
-    target: &Target,
-    workshop: &Workshop,
-) -> anyhow::Result<PathBuf> {
-    match compiler.original_libc(workshop.search()) {
-        Err(LinkError::NoLibcOfItsOwn { .. }) => workshop.libc_of_rust(target),
-        result => Ok(result?),
-    }
 }
 
 #[cfg(test)]
