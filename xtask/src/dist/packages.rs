@@ -11,8 +11,11 @@ use xtask::files;
 /// What nfpm makes of one description.
 const SYSTEM_PACKAGES: [&str; 3] = ["deb", "rpm", "apk"];
 const DESCRIPTION: &str = include_str!("nfpm.yaml");
-/// What each of them does before it goes.
-const PREREMOVE: &str = include_str!("preremove.sh");
+/// What each of them does before it goes, and after it came.
+const SCRIPTS: [(&str, &str); 2] = [
+    ("preremove", include_str!("preremove.sh")),
+    ("postinstall", include_str!("postinstall.sh")),
+];
 /// The most that an archive may have.
 const ARCHIVE_BYTES_MAX: u64 = 15_000_000;
 
@@ -69,11 +72,15 @@ pub(super) fn system_packages(
         Architecture::Aarch64 => "arm64",
         other => bail!("there are no packages for {other}: reheap does not run on it"),
     };
-    let preremove = dist.scratch.join("preremove.sh");
-    files::write(&preremove, PREREMOVE)?;
-    tree::set_attributes(&preremove, dist.time()?)?; // an .apk keeps its time
-    let description = DESCRIPTION
-        .replace("@PREREMOVE@", &preremove.display().to_string())
+    let mut description = DESCRIPTION.to_owned();
+    for (name, text) in SCRIPTS {
+        let script = dist.scratch.join(name);
+        files::write(&script, text)?;
+        tree::set_attributes(&script, dist.time()?)?; // an .apk keeps its time
+        let place = format!("@{}@", name.to_uppercase());
+        description = description.replace(&place, &script.display().to_string());
+    }
+    let description = description
         .replace("@ARCHITECTURE@", go_name)
         .replace("@VERSION@", &dist.version)
         .replace("@TREE@", &tree.display().to_string());

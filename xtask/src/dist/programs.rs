@@ -41,7 +41,6 @@ pub(super) fn build(
         .arg(target.triple())
         .env("CARGO_TARGET_DIR", &build)
         .env("CARGO_INCREMENTAL", "0")
-        .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")
         .env("RUSTFLAGS", rust_flags(dist)?)
         .env("REHEAP_CACHE_DIR", dist.kept.join("cache"))
         .env_remove("REHEAP_PREBUILT");

@@ -13,6 +13,7 @@ use reheap_allocators::target::Architecture;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 use xtask::files;
 
 /// Writes each member of a gzip file into a file of its own, still compressed. A member ends where the decoder says.
@@ -37,13 +38,20 @@ pub(super) fn check(test: &TestDist<'_>) -> Result<()> {
 
     let root = Root::musl(test)?;
     let before = root.files()?;
+    let since = Instant::now();
     unpack(&parts.join("1"), &root.path(""))?;
     let installed = root.files()?;
+    installed::check_first_commands_in(test, &root, Libc::Musl, since)?;
     installed::check(test, &root, Libc::Musl)?;
     installed::check_enable(test, &root, Libc::Musl)?;
     installed::check_documentation(test, &root, "usr")?;
     installed::enable(&root)?;
-    // What `apk` starts, with the version that goes.
+    // What `apk` starts after an upgrade.
+    installed::enabled_by_earlier(&root)?;
+    root.add(&parts.join("description/.post-upgrade"), "tmp/came")?;
+    root.succeed(&["sh", "/tmp/came", env!("CARGO_PKG_VERSION")])?
+        .said(installed::TELLS)?;
+    // What it starts before the package goes, with the version that goes.
     root.add(&parts.join("description/.pre-deinstall"), "tmp/goes")?;
     root.succeed(&["sh", "/tmp/goes", env!("CARGO_PKG_VERSION")])?
         .said("disabled mimalloc")?;

@@ -4,6 +4,7 @@ use super::installed::{self, Libc};
 use super::root::Root;
 use super::{Kind, TestDist};
 use anyhow::Result;
+use std::time::Instant;
 
 /// With glibc 2.36 and 2.31.
 const SUITES: [&str; 2] = ["bookworm", "bullseye"];
@@ -27,7 +28,9 @@ fn check_in(test: &TestDist<'_>, root: &Root) -> Result<()> {
         installed::check_unchanged(test, root, &before, what)?;
     }
     root.add(&test.file(Kind::Deb)?, "tmp/reheap.deb")?;
+    let since = Instant::now();
     root.succeed(&["dpkg", "-i", "/tmp/reheap.deb"])?;
+    installed::check_first_commands_in(test, root, Libc::Glibc, since)?;
     root.succeed(&["dpkg", "--verify", "reheap"])?
         .did_not_say("reheap")?;
     installed::check(test, root, Libc::Glibc)?;
@@ -38,9 +41,11 @@ fn check_in(test: &TestDist<'_>, root: &Root) -> Result<()> {
     root.succeed(&["bash", "-c", completions])?
         .said("_reheap")?;
     installed::enable(root)?;
-    root.succeed(&["dpkg", "-i", "/tmp/reheap.deb"])?;
+    installed::enabled_by_earlier(root)?;
+    root.succeed(&["dpkg", "-i", "/tmp/reheap.deb"])?
+        .said(installed::TELLS)?;
     installed::check_enabled(root)?;
-    test.saw("an upgrade keeps what is enabled");
+    test.saw("an upgrade keeps what is enabled, and says that an earlier version did it");
     root.succeed(&["dpkg", "-r", "reheap"])?
         .said("disabled mimalloc")?;
     root.run(&["dpkg", "-s", "reheap"])?.failed()?;

@@ -41,6 +41,7 @@ pub(super) fn check(test: &TestDist<'_>) -> Result<()> {
     unchanged("an unknown processor")?;
     as_nobody(test, &whole, &prefix)?;
     unchanged("a directory of somebody else")?;
+    in_closed_home(test, &whole)?;
     for size in DISKS {
         on_small_disk(test, &whole, size)?;
     }
@@ -126,6 +127,24 @@ fn as_nobody(test: &TestDist<'_>, server: &Server, prefix: &Path) -> Result<()> 
         .arg(prefix)
         .current_dir("/");
     outcome::of(&mut command)?.ended_with(1)?.said("cannot")?;
+    Ok(())
+}
+
+/// Where nothing can be written in the home directory, which is the default.
+fn in_closed_home(test: &TestDist<'_>, server: &Server) -> Result<()> {
+    let home = test.new_directory("home-")?;
+    let script = "mount -t tmpfs -o ro none \"$HOME\" && exec sh \"$@\"";
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "sh", "-c", script, "sh"])
+        .arg(test.source("install.sh"))
+        .args(["--from", &server.address])
+        .env("HOME", &home);
+    outcome::of(&mut command)?
+        .ended_with(1)?
+        .said("cannot make the directory")?
+        .said("hint: name another place with --prefix")?;
+    test.saw("a home that is read-only: another place is asked for");
     Ok(())
 }
 

@@ -115,6 +115,7 @@ impl Root {
             fs::create_dir_all(root.path(name))?;
         }
         fs::set_permissions(&root.directory, fs::Permissions::from_mode(0o755))?;
+        fs::set_permissions(root.path("tmp"), fs::Permissions::from_mode(0o1777))?;
         root.add_busybox()?;
         let mut applets = Command::new("chroot");
         applets
@@ -170,6 +171,13 @@ impl Root {
     /// Runs a command in this root that must succeed.
     pub(super) fn succeed(&self, words: &[&str]) -> Result<Outcome> {
         self.run(words)?.succeeded()
+    }
+
+    /// Runs a command in this root without a network, as a user without rights whose home is `/tmp`.
+    pub(super) fn run_as_nobody(&self, words: &[&str]) -> Result<Outcome> {
+        let words = [&["env", "HOME=/tmp"], words].concat();
+        let nobody = ["--net", "--setuid=65534", "--setgid=65534"];
+        outcome::of(&mut self.entered(&nobody, &words))
     }
 
     /// Runs a command in this root, which reaches servers on this machine.

@@ -9,6 +9,7 @@ use super::{Kind, TestDist};
 use anyhow::{Result, ensure};
 use std::ffi::OsStr;
 use std::process::Command;
+use std::time::Instant;
 
 pub(super) fn check(test: &TestDist<'_>) -> Result<()> {
     let root = Root::debian(test, "bookworm")?;
@@ -26,7 +27,9 @@ pub(super) fn check(test: &TestDist<'_>) -> Result<()> {
     let is_neutral = host.stdout == "reheap";
     ensure!(is_neutral, "the package names a machine: {}", host.stdout);
     // Without `--nodeps`: it must need nothing, because the database of this root is empty.
+    let since = Instant::now();
     rpm(&root, &["--install".as_ref(), file.as_os_str()])?.succeeded()?;
+    installed::check_first_commands_in(test, &root, Libc::Glibc, since)?;
     let verified = rpm(&root, &["--verify", "reheap"].map(OsStr::new))?.succeeded()?;
     verified.did_not_say("share")?;
     installed::check(test, &root, Libc::Glibc)?;
@@ -34,7 +37,8 @@ pub(super) fn check(test: &TestDist<'_>) -> Result<()> {
     installed::check_documentation(test, &root, "usr")?;
     installed::enable(&root)?;
     let again = ["--upgrade".as_ref(), "--force".as_ref(), file.as_os_str()];
-    rpm(&root, &again)?.succeeded()?;
+    installed::enabled_by_earlier(&root)?;
+    rpm(&root, &again)?.succeeded()?.said(installed::TELLS)?;
     installed::check_enabled(&root)?;
     rpm(&root, &["--erase", "reheap"].map(OsStr::new))?
         .succeeded()?

@@ -8,6 +8,7 @@ use super::server::{Archives, Server};
 use crate::dist::Programs;
 use anyhow::{Context as _, Result, ensure};
 use std::process::Command;
+use std::time::Instant;
 
 const PREFIX: &str = "/usr/local";
 
@@ -25,10 +26,19 @@ pub(super) fn check(test: &TestDist<'_>) -> Result<()> {
         installed::check_unchanged(test, &root, &before, "a failed download")?;
         root.add_busybox()?;
         std::os::unix::fs::symlink("/bin/busybox", root.path("usr/bin/wget"))?;
-        check_in(test, &root, &server, Libc::Glibc)?;
+        check_in(test, &root, &server, Libc::Glibc, Allocators::All)?;
     }
     test.saw("musl and busybox");
-    check_in(test, &Root::musl(test)?, &server, Libc::Musl)
+    let musl = Root::musl(test)?;
+    check_in(test, &musl, &server, Libc::Musl, Allocators::All)
+}
+
+/// What is in the archive.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Allocators {
+    All,
+    /// Those of the short form.
+    Few,
 }
 
 /// Where there are only busybox and the libc: musl for static programs, for others the one that they need.
@@ -36,24 +46,45 @@ pub(super) fn check_bare(test: &TestDist<'_>, programs: Programs) -> Result<()> 
     check_sums(test)?;
     let server = Server::start(test, Archives::Whole)?;
     match programs {
-        Programs::Static => check_in(test, &Root::musl(test)?, &server, Libc::Musl),
-        Programs::OfTests => check_in(test, &Root::glibc(test)?, &server, Libc::Glibc),
+        Programs::Static => {
+            let root = Root::musl(test)?;
+            check_in(test, &root, &server, Libc::Musl, Allocators::Few)
+        }
+        Programs::OfTests => {
+            let root = Root::glibc(test)?;
+            check_in(test, &root, &server, Libc::Glibc, Allocators::Few)
+        }
     }
 }
 
-fn check_in(test: &TestDist<'_>, root: &Root, server: &Server, libc: Libc) -> Result<()> {
+fn check_in(
+    test: &TestDist<'_>,
+    root: &Root,
+    server: &Server,
+    libc: Libc,
+    allocators: Allocators,
+) -> Result<()> {
     let before = root.files()?;
-    // The second time replaces the first.
-    for _ in 0..2 {
-        install(test, root, server)?
-            .succeeded()?
-            .said("installed reheap")?;
+    let since = Instant::now();
+    install(test, root, server)?
+        .succeeded()?
+        .said("installed reheap")?;
+    if allocators == Allocators::All {
+        installed::check_first_commands_in(test, root, libc, since)?;
     }
+    // The second time replaces the first.
+    install(test, root, server)?
+        .succeeded()?
+        .said("installed reheap")?;
     installed::check(test, root, libc)?;
     installed::check_enable(test, root, libc)?;
     installed::check_documentation(test, root, PREFIX)?;
     if matches!(libc, Libc::Glibc) {
-        root.succeed(&["reheap", "enable", "mimalloc"])?;
+        installed::enable(root)?;
+        installed::enabled_by_earlier(root)?;
+        install(test, root, server)?
+            .succeeded()?
+            .said(installed::TELLS)?;
         root.run(&["sh", "/tmp/install.sh", "--uninstall", "--prefix", PREFIX])?
             .failed()?
             .said("reheap disable")?;
@@ -66,7 +97,9 @@ fn check_in(test: &TestDist<'_>, root: &Root, server: &Server, libc: Libc) -> Re
 fn install(test: &TestDist<'_>, root: &Root, server: &Server) -> Result<outcome::Outcome> {
     root.add(&test.source("install.sh"), "tmp/install.sh")?;
     let from = ["--from", &server.address, "--prefix", PREFIX];
-    root.run_with_network(&[&["sh", "/tmp/install.sh"][..], &from].concat())
+    // The strictest umask that people have.
+    let script = "umask 077; exec sh /tmp/install.sh \"$@\"";
+    root.run_with_network(&[&["sh", "-c", script, "sh"][..], &from].concat())
 }
 
 /// Whether SHA256SUMS names every file, with its digest, and `install.sh` is the one that is tested here.
