@@ -1,9 +1,9 @@
 //! Shows a plan as a unified diff, which `git apply` reads.
 
+use diffy::{DiffOptions, Line, Patch};
 use reheap_adopt::adoption::{Change, Plan};
 use reheap_adopt::project::Project;
 use reheap_command::ui;
-use similar::{ChangeTag, TextDiff};
 
 /// The whole diff.
 pub(super) fn unified(project: &Project, plan: &Plan, is_colourful: bool) -> String {
@@ -20,9 +20,11 @@ pub(super) fn unified(project: &Project, plan: &Plan, is_colourful: bool) -> Str
         } else {
             "/dev/null".to_owned()
         };
-        let diff = diff(change);
-        let mut unified = diff.unified_diff();
-        for line in unified.header(&old, &new).to_string().split_inclusive('\n') {
+        let mut options = DiffOptions::new();
+        options
+            .set_original_filename(old)
+            .set_modified_filename(new);
+        for line in patch(&options, change).to_string().split_inclusive('\n') {
             all += &if is_colourful {
                 coloured(line)
             } else {
@@ -36,13 +38,16 @@ pub(super) fn unified(project: &Project, plan: &Plan, is_colourful: bool) -> Str
 /// `Cargo.toml +3, src/main.rs +6`
 pub(super) fn short(project: &Project, plan: &Plan) -> String {
     let files = plan.changes().map(|change| {
-        let count = |tag| {
-            let diff = diff(change);
-            diff.iter_all_changes()
-                .filter(|line| line.tag() == tag)
-                .count()
-        };
-        let (more, less) = (count(ChangeTag::Insert), count(ChangeTag::Delete));
+        let patch = patch(&DiffOptions::new(), change);
+        let lines = patch.hunks().iter().flat_map(|hunk| hunk.lines());
+        let (mut more, mut less) = (0, 0);
+        for line in lines {
+            match line {
+                Line::Insert(_) => more += 1,
+                Line::Delete(_) => less += 1,
+                Line::Context(_) => {}
+            }
+        }
         let mut words = vec![super::relative(project, &change.path)];
         words.extend((more > 0).then(|| format!("+{more}")));
         words.extend((less > 0).then(|| format!("-{less}")));
@@ -51,8 +56,8 @@ pub(super) fn short(project: &Project, plan: &Plan) -> String {
     files.collect::<Vec<_>>().join(", ")
 }
 
-fn diff(change: &Change) -> TextDiff<'_, '_, str> {
-    TextDiff::from_lines(
+fn patch<'a>(options: &DiffOptions, change: &'a Change) -> Patch<'a, str> {
+    options.create_patch(
         change.before.as_deref().unwrap_or_default(),
         change.after.as_deref().unwrap_or_default(),
     )
