@@ -17,8 +17,10 @@ use xtask::workspace::Workspace;
 pub(crate) const ALL: &[&str] = &["--features", "reheap/test_all"];
 /// Builds them, and the programs that they run.
 pub(crate) const BUILD: [&str; 4] = ["test", "--workspace", "--locked", "--no-run"];
-/// Where nextest writes what it did, below the target directory (`.config/nextest.toml`).
-const REPORT: &str = "nextest/default/junit.xml";
+/// Where nextest writes what it did (`.config/nextest.toml`): below the workspace, wherever Cargo builds.
+const REPORT: &str = "target/nextest/default/junit.xml";
+/// The allocators that `make test` takes as samples. The tests have the same list (`common/suite.rs`).
+const SAMPLE: [&str; 3] = ["mimalloc", "jemalloc", "hardened_malloc-light"];
 /// How many of the slowest tests are printed.
 const SLOWEST: usize = 20;
 /// The first random numbers of property tests. `.cargo/config.toml` has one that is always the same.
@@ -29,24 +31,30 @@ pub(crate) fn run(workspace: &Workspace, progress: &Progress, all: bool) -> Resu
     let extent = if all { ALL } else { &[] };
     let mut cargo = workspace.cargo();
     progress.step("building the tests", cargo.args(BUILD).args(extent))?;
-    prepare_allocators(workspace, progress)?;
+    prepare_allocators(workspace, progress, all)?;
     let has_nextest = has_nextest(workspace);
     let mut tests = workspace.cargo();
     if has_nextest {
         tests.args(["nextest", "run"]);
     } else {
-        progress.say("cargo-nextest is not installed, so nothing tells how long each test takes");
+        progress.say("cargo-nextest is not installed: all tests run, one executable after the other, without times");
         tests.arg("test");
     }
+    // A directory from the environment would be that of the projects that tests build, too.
     tests
-        .args(["--workspace", "--locked", "--no-fail-fast"])
+        .args(["--workspace", "--locked", "--no-fail-fast", "--target-dir"])
+        .arg(&workspace.target)
+        .env_remove("CARGO_TARGET_DIR")
         .args(extent);
+    if all && has_nextest {
+        tests.arg("--ignore-default-filter");
+    }
     if all {
         let seed = RandomState::new().hash_one(());
         progress.say(format!("property tests begin with {SEED}={seed}"));
         tests.env(SEED, seed.to_string());
     }
-    let report = workspace.target.join(REPORT);
+    let report = workspace.root.join(REPORT);
     let result = progress.step("the tests, and the tidy checks with them", &mut tests);
     if has_nextest {
         print_slowest(&report)?;
@@ -62,10 +70,11 @@ fn has_nextest(workspace: &Workspace) -> bool {
 }
 
 /// Fills the cache of the tests. A test that is run alone makes what it needs, and the others would wait for it.
-fn prepare_allocators(workspace: &Workspace, progress: &Progress) -> Result<()> {
+fn prepare_allocators(workspace: &Workspace, progress: &Progress, all: bool) -> Result<()> {
     progress.say("the allocators that the tests use");
     let directory = workspace.target.join("tmp");
-    for allocator in CATALOGUE.iter().filter(|row| row.build.is_some()) {
+    let built = CATALOGUE.iter().filter(|row| row.build.is_some());
+    for allocator in built.filter(|row| all || SAMPLE.contains(&row.name)) {
         progress.say(format!("  {}", allocator.name));
         let preload = ["preload", "--output", "prepared", "--libc"];
         let uses = [

@@ -177,10 +177,13 @@ RARE struct slot *claim_slot(struct place *place, u64 pointer) {
         struct slot *slot = slot_at(place, index);
         u64 owner = 0;
         if (__atomic_compare_exchange_n(&slot->owner, &owner, pointer, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-            slot->tid = number_of_thread(pointer);
             slot->mark = LIVE | (u64)index << SLOT_SHIFT;
-            // So that no block that a child has from its parent seems to be its own latest.
-            slot->number = slot->first = place->generation % 4 << 30;
+            // So that no block that a child has from its parent seems to be its own latest. Added, and before any system
+            // call, because a signal handler counts in the slot already.
+            u64 first = place->generation % 4 << 30;
+            ADD(slot->first, first);
+            ADD(slot->number, first);
+            slot->tid = number_of_thread(pointer);
             slot->random = pointer * 0xD1342543DE82EF95 + slot->tid;
             begin_sampling(slot);
             u32 order = __atomic_fetch_add(&place->threads, 1, __ATOMIC_ACQ_REL);

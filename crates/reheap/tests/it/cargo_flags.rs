@@ -159,6 +159,23 @@ fn essence(stdout: &str) -> Vec<String> {
     lines
 }
 
+/// One row of each kind, for `make test`, which leaves the tables below to `make test-all`.
+#[test]
+fn a_sample_of_flags_does_what_cargo_does() {
+    let both = Both::new();
+    both.agree_on_tests(&[
+        "",
+        "--bin=nothing",
+        "--no-run --all-targets",
+        "--workspace --exclude macros --lib",
+        "-p app --lib -F extra",
+        "--lib --message-format json",
+        "-- --test-threads=1",
+    ]);
+    both.agree_on("run", "--bin app word -- -- x", &[]);
+    both.agree_on("build", "--message-format json --all-targets", &[]);
+}
+
 const SELECTING_TARGETS: [&str; 23] = [
     "",
     "--lib",
