@@ -3,11 +3,12 @@
 //! The packages become a directory of sources, as `cargo vendor` makes one of those of others. So Cargo takes them as if
 //! they were in the registry. To publish them is the last step of a release, and what is wrong with them shows here.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use cargo_metadata::Package;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use tempfile::TempDir;
 use xtask::command::stdout_of;
 use xtask::files;
 use xtask::progress::Progress;
@@ -21,7 +22,10 @@ const PROGRAM: &str = "#include <stdlib.h>\nint main(void) { free(malloc(1)); re
 /// Packages all crates, installs the program from them, and uses it.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let progress = Progress::start();
-    let scratch = workspace.target.join("test-crates");
+    // New each time: Cargo takes a package for the one that it has compiled if only the version is the same.
+    let scratch =
+        TempDir::new_in(&workspace.target).context("cannot make a temporary directory")?;
+    let scratch = scratch.path();
     let mut publish = workspace.cargo();
     // The installation compiles everything, so verifying each package would only do that again.
     publish.args(["publish", "--workspace", "--dry-run", "--no-verify"]);
@@ -30,15 +34,14 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         "the rules of the registry, without publishing",
         &mut publish,
     )?;
-    let sources = sources(workspace, &progress, &scratch)?;
+    let sources = sources(workspace, &progress, scratch)?;
     let home = scratch.join("cargo");
-    files::make_empty(&home)?;
     let configuration = format!(
         "[source.crates-io]\nreplace-with = \"packages\"\n[source.packages]\ndirectory = {sources:?}\n"
     );
     files::write(home.join("config.toml"), configuration)?;
-    install(workspace, &progress, &scratch, &home)?;
-    use_it(&progress, &scratch, &home.join("bin"))
+    install(workspace, &progress, scratch, &home)?;
+    use_it(&progress, scratch, &home.join("bin"))
 }
 
 /// The packages that are published.
@@ -50,7 +53,6 @@ fn published(workspace: &Workspace) -> impl Iterator<Item = &Package> {
 /// A directory with the sources of reheap's packages, and of all that they need.
 fn sources(workspace: &Workspace, progress: &Progress, scratch: &Path) -> Result<PathBuf> {
     let directory = scratch.join("sources");
-    files::make_empty(&directory)?;
     let mut vendor = workspace.cargo();
     vendor.args(["vendor", "--quiet", "--locked", "--versioned-dirs"]);
     progress.step("the packages of others", vendor.arg(&directory))?;
@@ -99,7 +101,6 @@ fn install(workspace: &Workspace, progress: &Progress, scratch: &Path, home: &Pa
 /// What its sources contain is built by it: an allocator for a preload, and one in a static program.
 fn use_it(progress: &Progress, scratch: &Path, programs: &Path) -> Result<()> {
     let cache = scratch.join("cache");
-    files::make_empty(&cache)?;
     let reheap = |words: &[&str]| {
         let mut command = Command::new(programs.join("reheap"));
         command.args(words).env("REHEAP_CACHE_DIR", &cache);
