@@ -233,6 +233,7 @@ main() {
     /*) ;;
     *) prefix=$PWD/$prefix ;;
     esac
+    prefix=${prefix%/}
     if [ -z "$from" ] && [ "$action" = install ]; then
         [ -n "$RELEASES" ] || fail "there is no release of reheap yet" \
             "in a clone of reheap: cargo install --locked --path crates/reheap
