@@ -37,7 +37,7 @@ pub(super) fn build(
     let mut command = dist.command(dist.workspace.target.join("debug/cargo-reheap"));
     command
         .current_dir(&dist.workspace.root)
-        .args("reheap build --release --locked --package reheap --bins --target".split(' '))
+        .args("reheap build --profile dist --locked --package reheap --bins --target".split(' '))
         .arg(target.triple())
         .env("CARGO_TARGET_DIR", &build)
         .env("CARGO_INCREMENTAL", "0")
@@ -50,7 +50,7 @@ pub(super) fn build(
     }
     dist.progress
         .step(&format!("reheap for {target}"), &mut command)?;
-    let directory = build.join(target.triple()).join("release");
+    let directory = build.join(target.triple()).join("dist");
     for name in PROGRAMS {
         check(dist, &directory.join(name))?;
     }
