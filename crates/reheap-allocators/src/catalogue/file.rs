@@ -23,9 +23,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What a library must have, because a block from one allocator that gets to another ends a program: every function
-/// that returns a block, or takes one. `valloc` and `pvalloc` are not among them, as no program of this century calls
-/// them, nor is `reallocarray`, which each libc has over `realloc`.
+/// What a library must have: every function that returns a block or takes one. Otherwise a block of the libc's allocator
+/// gets to this one's `free`, and ends the program. `valloc` and `pvalloc` are not among them, because they are obsolete
+/// and many allocators lack them, nor is `reallocarray`, which each libc has over `realloc`.
 const LIBRARY_MUST_HAVE: [&str; 8] = [
     "malloc",
     "calloc",
@@ -158,7 +158,7 @@ pub fn row(typed: &str, path: &Path) -> Result<&'static Allocator, FileError> {
     Ok(Box::leak(Box::new(Allocator {
         name: typed.to_owned().leak(),
         version: format!("sha256:{}", file.sha256).leak(),
-        summary: "a file that you named",
+        summary: "an allocator in a file",
         details: "",
         licence: "not known",
         hardening: "not known; `reheap attack` tries it",
@@ -306,5 +306,53 @@ impl AllocatorFile {
             path: self.path.clone(),
             reason,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::Architecture;
+
+    fn file(form: Form) -> AllocatorFile {
+        AllocatorFile {
+            path: "/mine/file".into(),
+            name: "file".to_owned(),
+            sha256: String::new(),
+            form,
+            architecture: "x86_64".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_file_serves_only_what_it_was_made_for() {
+        let target = |libc| Target::new(Architecture::X86_64, libc);
+        let (glibc, musl) = (target(Libc::Glibc), target(Libc::Musl));
+        let (preload, executable) = (LinkKind::Preload, LinkKind::Executable);
+
+        let library = file(Form::Library(Some(Libc::Glibc)));
+        assert_eq!(library.misfit(&glibc, preload), None);
+        let (found, expected) = (Libc::Glibc, Libc::Musl);
+        let other_libc = Some(Misfit::Libc { found, expected });
+        assert_eq!(library.misfit(&musl, preload), other_libc);
+        assert_eq!(library.misfit(&musl, executable), Some(Misfit::Library));
+
+        let without_libc = file(Form::Library(None));
+        assert_eq!(without_libc.misfit(&musl, preload), None);
+        let archive = file(Form::Archive);
+        assert_eq!(archive.misfit(&musl, executable), None);
+        assert_eq!(archive.misfit(&glibc, preload), Some(Misfit::Archive));
+        let other = archive.misfit(&Target::musl(Architecture::Aarch64), executable);
+        let words = "it is for x86_64, and the program is for aarch64";
+        assert_eq!(other.unwrap().to_string(), words);
+    }
+
+    #[test]
+    fn a_name_has_nothing_that_separates_words_or_paths() {
+        assert_eq!(plain(Path::new("./a b/lib,c:d $e.so.1")), "lib_c_d__e.so.1");
+        assert_eq!(
+            plain(Path::new("/x/libstdc++-like.so")),
+            "libstdc++-like.so"
+        );
     }
 }

@@ -314,6 +314,10 @@ mod tests {
             refusal("musl+mimalloc[purge_delay=0"),
             "`musl+mimalloc[purge_delay=0` has no closing `]`"
         );
+        for file in ["./none+1/none.so", "glibc+./none+1/none.so"] {
+            let reason = "cannot use `./none+1/none.so` as an allocator: No such file or directory";
+            assert!(refusal(file).starts_with(reason), "{}", refusal(file));
+        }
         assert_eq!(
             refusal("old='x"),
             "cannot split `'x` into words: a quote is missing"
