@@ -62,6 +62,15 @@ impl Session {
         Ok(session)
     }
 
+    /// The flags for Cargo, as a user types them.
+    pub fn cargo_flags(&self) -> String {
+        let flags = self.request.flags.words().iter();
+        let flags = flags.map(|word| word.to_string_lossy().into_owned());
+        let targets = self.request.targets.iter();
+        let targets = targets.map(|triple| format!("--target={triple}"));
+        shell_words::join(flags.chain(targets))
+    }
+
     /// What the user and the project ask for, checked: for the first target that the user asks for.
     fn new(request: Request) -> anyhow::Result<Self> {
         let (project, targets) = ResolvedProject::new(&request)?;

@@ -181,9 +181,10 @@ pub(crate) fn run_for_cargo(arguments: &CargoRecommendArguments) -> anyhow::Resu
     let project = Project::build(&session, &[Libc::Musl, Libc::Glibc])?;
     let name = project.shown(session.program_arguments());
     let measurement = Measurement::new(measuring, name, None)?;
+    let of_cargo = session.cargo_flags();
     let commands = Commands {
-        apply: Box::new(|choice| format!("cargo reheap build --release {}", flags(choice))),
-        undo: "cargo build --release".to_owned(),
+        apply: Box::new(|choice| format!("cargo reheap build {of_cargo} {}", flags(choice))),
+        undo: format!("cargo build {of_cargo}"),
     };
     let source = project.to_recommend_for(&measurement);
     let also = arguments.wish.also()?;
