@@ -226,16 +226,17 @@ fn tools_that_kill(directory: &Path) -> String {
 
 #[test]
 fn a_crash_between_any_two_steps_leaves_all_of_the_old_version_or_all_of_the_new_one() {
-    let contents = ["bin/cargo-reheap", "share/man/x.1", "share/reheap/x.json"];
-    let old = Release::new("0.1.0", &contents);
+    let contents = ["share/man/x.1", "share/reheap/x.json"];
     let (new, _asked) = Release::new("0.2.0", &contents).serve();
     let directory = tempfile::tempdir().unwrap();
     let path = tools_that_kill(directory.path());
     let (steps, prefix) = (directory.path().join("steps"), directory.path().join("p"));
+    let old = directory.path().join("old");
+    Release::new("0.1.0", &contents).install(&old).succeeded();
     for is_upgrade in [false, true] {
         for killed_at in 1.. {
             if is_upgrade {
-                old.install(&prefix).succeeded();
+                run(Command::new("cp").arg("-a").arg(&old).arg(&prefix)).succeeded();
             }
             fs::write(&steps, "").unwrap();
             let mut install = script_from(&new, &prefix);
@@ -260,8 +261,7 @@ fn a_crash_between_any_two_steps_leaves_all_of_the_old_version_or_all_of_the_new
             assert_eq!(version(&prefix), "reheap 0.2.0");
             let left = files(&prefix.join("share/reheap"));
             assert_eq!(left.len(), contents.len() + 2, "{killed_at}: {left:?}");
-            uninstall(&prefix).succeeded();
-            assert_eq!(files(&prefix), [""; 0]);
+            fs::remove_dir_all(&prefix).unwrap();
             if outcome.code() == Some(0) {
                 assert!(killed_at > 5, "few steps were tried: {killed_at}");
                 break;
