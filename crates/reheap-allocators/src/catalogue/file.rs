@@ -77,6 +77,9 @@ pub enum Unusable {
     /// It cannot be read.
     #[error("{0}")]
     Unreadable(io::Error),
+    /// It is a directory, a pipe or a device.
+    #[error("it is not a regular file")]
+    NotAFile,
     /// It is not ELF.
     #[error("{0}")]
     Foreign(ElfError),
@@ -141,6 +144,10 @@ pub fn row(typed: &str, path: &Path) -> Result<&'static Allocator, FileError> {
         reason,
     };
     let absolute = std::path::absolute(path).map_err(|e| unusable(Unusable::Unreadable(e)))?;
+    let metadata = fs::metadata(&absolute).map_err(|e| unusable(Unusable::Unreadable(e)))?;
+    if !metadata.is_file() {
+        return Err(unusable(Unusable::NotAFile)); // a pipe or a device may have no end
+    }
     let bytes = fs::read(&absolute).map_err(|e| unusable(Unusable::Unreadable(e)))?;
     let identity = identify::identify(&bytes[..]).map_err(|e| unusable(Unusable::Foreign(e)))?;
     let (form, binding) = match identity.kind {

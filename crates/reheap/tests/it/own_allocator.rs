@@ -206,7 +206,8 @@ fn what_is_no_allocator_is_refused_with_the_reason() {
     fs::write(place.path().join("cut.so"), &library[..library.len() / 2]).unwrap();
     for (name, reason) in [
         ("./missing.so", "No such file or directory"),
-        ("./directory", "Is a directory"),
+        ("./directory", "it is not a regular file"),
+        ("/dev/zero", "it is not a regular file"),
         ("./text.so", "it is not ELF but other data"),
         ("./empty.so", "the file is empty"),
         ("./cut.so", "the file is cut off"),
