@@ -7,8 +7,10 @@ use anyhow::{Context as _, Result, ensure};
 use reheap_allocators::catalogue::CATALOGUE;
 use std::fs;
 use std::hash::{BuildHasher as _, RandomState};
+use std::num::NonZero;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread;
 use xtask::command::shown;
 use xtask::progress::Progress;
 use xtask::workspace::Workspace;
@@ -19,8 +21,8 @@ pub(crate) const ALL: &[&str] = &["--features", "reheap/test_all"];
 pub(crate) const BUILD: [&str; 4] = ["test", "--workspace", "--locked", "--no-run"];
 /// Where nextest writes what it did (`.config/nextest.toml`): below the workspace, wherever Cargo builds.
 const REPORT: &str = "target/nextest/default/junit.xml";
-/// The allocators that `make test` takes as samples. The tests have the same list (`common/suite.rs`).
-const SAMPLE: [&str; 3] = ["mimalloc", "jemalloc", "hardened_malloc-light"];
+/// The allocators that many tests of `make test` use: its samples (`common/suite.rs`), and another one.
+const USED_OFTEN: [&str; 4] = ["mimalloc", "jemalloc", "hardened_malloc-light", "rpmalloc"];
 /// How many of the slowest tests are printed.
 const SLOWEST: usize = 20;
 /// The first random numbers of property tests. `.cargo/config.toml` has one that is always the same.
@@ -35,7 +37,11 @@ pub(crate) fn run(workspace: &Workspace, progress: &Progress, all: bool) -> Resu
     let has_nextest = has_nextest(workspace);
     let mut tests = workspace.cargo();
     if has_nextest {
-        tests.args(["nextest", "run"]);
+        // More than there are processors, because many tests wait: for a limit, a signal, a file.
+        let processors = thread::available_parallelism().map_or(1, NonZero::get);
+        let threads = (processors * 3).div_ceil(2).to_string();
+        tests.args(["nextest", "run", "--test-threads", &threads]);
+        tests.args(all.then_some("--ignore-default-filter"));
     } else {
         progress.say("cargo-nextest is not installed: all tests run, one executable after the other, without times");
         tests.arg("test");
@@ -46,9 +52,6 @@ pub(crate) fn run(workspace: &Workspace, progress: &Progress, all: bool) -> Resu
         .arg(&workspace.target)
         .env_remove("CARGO_TARGET_DIR")
         .args(extent);
-    if all && has_nextest {
-        tests.arg("--ignore-default-filter");
-    }
     if all {
         let seed = RandomState::new().hash_one(());
         progress.say(format!("property tests begin with {SEED}={seed}"));
@@ -74,14 +77,13 @@ fn prepare_allocators(workspace: &Workspace, progress: &Progress, all: bool) -> 
     progress.say("the allocators that the tests use");
     let directory = workspace.target.join("tmp");
     let built = CATALOGUE.iter().filter(|row| row.build.is_some());
-    for allocator in built.filter(|row| all || SAMPLE.contains(&row.name)) {
+    for allocator in built.filter(|row| all || USED_OFTEN.contains(&row.name)) {
         progress.say(format!("  {}", allocator.name));
         let preload = ["preload", "--output", "prepared", "--libc"];
-        let uses = [
-            vec!["libc"],
-            [&preload[..], &["glibc"]].concat(),
-            [&preload[..], &["musl"]].concat(),
-        ];
+        let mut uses = vec![vec!["libc"], [&preload[..], &["glibc"]].concat()];
+        if all {
+            uses.push([&preload[..], &["musl"]].concat());
+        }
         let mut started = Vec::new();
         for words in uses {
             let mut command = Command::new(workspace.target.join("debug/reheap"));
