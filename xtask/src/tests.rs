@@ -7,10 +7,8 @@ use anyhow::{Context as _, Result, ensure};
 use reheap_allocators::catalogue::CATALOGUE;
 use std::fs;
 use std::hash::{BuildHasher as _, RandomState};
-use std::num::NonZero;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::thread;
 use xtask::command::shown;
 use xtask::progress::Progress;
 use xtask::workspace::Workspace;
@@ -37,10 +35,7 @@ pub(crate) fn run(workspace: &Workspace, progress: &Progress, all: bool) -> Resu
     let has_nextest = has_nextest(workspace);
     let mut tests = workspace.cargo();
     if has_nextest {
-        // More than there are processors, because many tests wait: for a limit, a signal, a file.
-        let processors = thread::available_parallelism().map_or(1, NonZero::get);
-        let threads = (processors * 3).div_ceil(2).to_string();
-        tests.args(["nextest", "run", "--test-threads", &threads]);
+        tests.args(["nextest", "run"]);
         tests.args(all.then_some("--ignore-default-filter"));
     } else {
         progress.say("cargo-nextest is not installed: all tests run, one executable after the other, without times");
