@@ -75,7 +75,7 @@ impl BuiltAllocator {
                 .collect()
         };
         let mut redirects = pairs(self.recipe.redirects);
-        redirects.extend(pairs(self.kind.additions(self.recipe).redirects));
+        redirects.extend(pairs(self.recipe.additions(self.kind).redirects));
         Ok(AllocatorObjects {
             upstream: self.objects_in(UPSTREAM)?,
             glue: self.objects_in(GLUE)?,

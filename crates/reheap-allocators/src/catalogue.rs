@@ -23,6 +23,7 @@ pub mod system;
 mod tunables;
 
 use crate::complaints::Complaints;
+use crate::link_kind::LinkKind;
 use crate::options::TuningOption;
 use crate::target::{Architecture, Libc};
 use file::AllocatorFile;
@@ -233,6 +234,14 @@ pub struct Package {
 }
 
 impl Recipe {
+    /// What it adds for one kind of file.
+    pub(crate) fn additions(&self, kind: LinkKind) -> &Additions {
+        match kind {
+            LinkKind::Executable => &self.executable,
+            LinkKind::Preload => &self.preload,
+        }
+    }
+
     /// Where the code comes from, as the marker gives it.
     pub fn origin(&self) -> String {
         match &self.package {
@@ -296,6 +305,15 @@ pub const PRELOAD_GLUE: [Glue; 3] = [
         source: include_str!("../glue/dlopen.c"),
     },
 ];
+
+/// The glue that every allocator gets in one kind of file.
+pub(crate) fn shared_glue(kind: LinkKind) -> impl Iterator<Item = &'static Glue> {
+    let more: &[Glue] = match kind {
+        LinkKind::Executable => &[],
+        LinkKind::Preload => &PRELOAD_GLUE,
+    };
+    std::iter::once(&FAMILY_GLUE).chain(more)
+}
 
 // Guard pages behind blocks would be level 5.
 const MIMALLOC_SECURE_HARDENING: &str = "encoded free lists, randomised order, padding behind blocks that `free` checks; guard pages around its own data, and around blocks only with -t guard_pages";

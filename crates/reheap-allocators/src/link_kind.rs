@@ -1,7 +1,5 @@
 //! What an allocator is linked into, and what its build owes to that.
 
-use crate::catalogue::{Additions, FAMILY_GLUE, Glue, PRELOAD_GLUE, Recipe};
-
 // `zig cc` keeps frame pointers unless told otherwise: three instructions more in each `malloc` and each `free`. The tables
 // to unwind a stack are in the file.
 const OMIT_FRAME_POINTER: &str = "-fomit-frame-pointer";
@@ -29,22 +27,6 @@ impl LinkKind {
                 "-g0",
             ],
         }
-    }
-
-    pub(crate) fn additions(self, recipe: &'static Recipe) -> &'static Additions {
-        match self {
-            Self::Executable => &recipe.executable,
-            Self::Preload => &recipe.preload,
-        }
-    }
-
-    /// The glue for every allocator.
-    pub(crate) fn shared_glue(self) -> impl Iterator<Item = &'static Glue> {
-        let more: &[Glue] = match self {
-            Self::Executable => &[],
-            Self::Preload => &PRELOAD_GLUE,
-        };
-        std::iter::once(&FAMILY_GLUE).chain(more)
     }
 
     /// What distinguishes the names of cache entries.

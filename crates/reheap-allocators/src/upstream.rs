@@ -8,7 +8,7 @@
 use crate::built::{BuiltAllocator, GLUE, Place, UPSTREAM};
 use crate::cache::{Cache, CacheError, hash};
 use crate::catalogue::file::FileError;
-use crate::catalogue::{Allocator, Code, Evidence, Glue, Package, Recipe};
+use crate::catalogue::{Allocator, Code, Evidence, Glue, Package, Recipe, shared_glue};
 use crate::compiler::{Compiler, STARTED_BY_REHEAP};
 use crate::link_kind::LinkKind;
 use crate::target::{Architecture, Libc, Target};
@@ -249,7 +249,7 @@ pub(crate) fn ingredients_for(recipe: &Recipe, kind: LinkKind, target: &Target) 
 fn ingredients(recipe: &Recipe, kind: LinkKind) -> String {
     let row = format!("{recipe:?}");
     let flags = glue_flags(kind).join(" ");
-    let shared: String = kind.shared_glue().map(|glue| glue.source).collect();
+    let shared: String = shared_glue(kind).map(|glue| glue.source).collect();
     let parts = [MANIFEST, LOCK, &row, &shared, &flags];
     hash(parts.map(str::as_bytes))
 }
@@ -299,10 +299,8 @@ impl Making<'_> {
         glue_flags.extend(headers.map(|headers| format!("-I{}", headers.display())));
         let glue = unfinished.join(GLUE);
         fs::create_dir(&glue).map_err(CacheError::new("make", &glue))?;
-        let additions = self.kind.additions(self.recipe);
-        for source in self
-            .kind
-            .shared_glue()
+        let additions = self.recipe.additions(self.kind);
+        for source in shared_glue(self.kind)
             .chain(self.recipe.glue)
             .chain(additions.glue)
         {
@@ -357,7 +355,7 @@ impl Making<'_> {
 
     /// The flags of this allocator, for itself and for its glue.
     fn allocator_flags(&self) -> impl Iterator<Item = &'static str> {
-        let additions = self.kind.additions(self.recipe).compiler_flags;
+        let additions = self.recipe.additions(self.kind).compiler_flags;
         self.recipe.compiler_flags.iter().chain(additions).copied()
     }
 

@@ -6,7 +6,7 @@ use crate::named_file;
 use crate::ui::Failure;
 use anyhow::Context as _;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
-use reheap_allocators::catalogue::{self, Allocator, CATALOGUE};
+use reheap_allocators::catalogue::{self, Allocator, CATALOGUE, file};
 use reheap_allocators::memory::MemoryFunctions;
 use reheap_allocators::target::{Target, TargetError};
 use reheap_allocators::tuning::{Tuning, TuningError};
@@ -411,7 +411,11 @@ impl Choice {
 /// is.
 fn find_allocator(name: &str, place: &Place) -> Result<&'static Allocator, Failure> {
     if named_file::is_one(name) {
-        return named_file::find(name, place);
+        let path = named_file::locate(name, place.directory())?;
+        return file::row(name, &path).map_err(|error| match place {
+            Place::Flags | Place::Environment => Failure::failed(error.to_string()),
+            Place::Manifest(table) => table.refuse("allocator", error),
+        });
     }
     catalogue::find(name).map_err(|error| {
         let (failure, nearest) = match place {

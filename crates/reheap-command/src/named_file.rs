@@ -3,10 +3,8 @@
 //!
 //! A name with a slash is a path, as for the commands of a shell, so no file can hide an allocator of the catalogue.
 
-use crate::choice::Place;
 use crate::ui::Failure;
-use reheap_allocators::catalogue::Allocator;
-use reheap_allocators::catalogue::{file, system};
+use reheap_allocators::catalogue::system;
 use reheap_allocators::load;
 use std::path::{Path, PathBuf};
 
@@ -25,20 +23,16 @@ pub(crate) fn looks_like_one(name: &str) -> bool {
     name.ends_with(".a") || name.ends_with(".so") || name.contains(".so.")
 }
 
-/// The allocator in that file.
-pub(crate) fn find(name: &str, place: &Place) -> Result<&'static Allocator, Failure> {
-    let path = match (system::find(name), name.strip_prefix(SYSTEM)) {
+/// Where the file of such a name is. A path starts at a directory.
+pub(crate) fn locate(name: &str, directory: &Path) -> Result<PathBuf, Failure> {
+    match (system::find(name), name.strip_prefix(SYSTEM)) {
         (Some(known), _) => {
             let path = in_system(known.library);
-            path.map_err(|failure| failure.hint(known.install))?
+            path.map_err(|failure| failure.hint(known.install))
         }
-        (None, Some(library)) => in_system(library)?,
-        (None, None) => place.directory().join(name),
-    };
-    file::row(name, &path).map_err(|error| match place {
-        Place::Flags | Place::Environment => Failure::failed(error.to_string()),
-        Place::Manifest(table) => table.refuse("allocator", error),
-    })
+        (None, Some(library)) => in_system(library),
+        (None, None) => Ok(directory.join(name)),
+    }
 }
 
 /// Where the dynamic linker of this system's programs finds a library.

@@ -1,7 +1,7 @@
 //! Finds what builds allocators, and the cache that keeps them: each part once, when it is first needed.
 
-use crate::conformance;
-use crate::original;
+mod allocators;
+
 use crate::prebuilt;
 use anyhow::Context as _;
 use reheap_allocators::built::BuiltAllocator;
@@ -12,7 +12,7 @@ use reheap_allocators::libc::Replacement;
 use reheap_allocators::link_kind::LinkKind;
 use reheap_allocators::machine;
 use reheap_allocators::machine::is_short_of_room;
-use reheap_allocators::memory::{self, BuiltMemoryFunctions, MemoryFunctions};
+use reheap_allocators::memory::BuiltMemoryFunctions;
 use reheap_allocators::own_library::OwnLibrary;
 use reheap_allocators::prebuilt::{Prebuilt, PrebuiltError};
 use reheap_allocators::preload::{self, PreloadError};
@@ -262,103 +262,6 @@ impl Workshop {
         })
     }
 
-    /// The allocator and the memory functions for the target: prebuilt, from the cache, or built now.
-    pub fn build(&self, choice: &Choice, target: &Target) -> anyhow::Result<Built> {
-        refuse_missing(choice, target)?;
-        refuse_misfit(choice, target, LinkKind::Executable)?;
-        let found = self.find_prebuilt(|prebuilt| prebuilt.allocator(choice.allocator, target))?;
-        let allocator = match found {
-            Some(found) => found,
-            None => self.build_allocator(choice, target)?,
-        };
-        let whose = choice.memory_functions;
-        let found = self.find_prebuilt(|prebuilt| prebuilt.memory_functions(whose, target))?;
-        let memory_functions = match found {
-            Some(found) => found,
-            None => self.build_memory_functions(whose, target)?,
-        };
-        let built = Built {
-            allocator,
-            memory_functions,
-        };
-        conformance::of_objects(choice, target, &built, self)?;
-        Ok(built)
-    }
-
-    fn build_allocator(&self, choice: &Choice, target: &Target) -> anyhow::Result<BuiltAllocator> {
-        let (toolchain, cache) = (self.toolchain(choice.allocator, target)?, self.cache()?);
-        let kind = LinkKind::Executable;
-        let is_built = upstream::is_built(choice.allocator, target, kind, &toolchain, cache);
-        self.while_building(choice, target, is_built, || {
-            upstream::build(choice.allocator, target, kind, &toolchain, cache)
-        })
-    }
-
-    fn build_memory_functions(
-        &self,
-        whose: MemoryFunctions,
-        target: &Target,
-    ) -> anyhow::Result<Option<BuiltMemoryFunctions>> {
-        let (toolchain, cache) = (self.toolchain_for_glue(target)?, self.cache()?);
-        memory::build(whose, target, &toolchain, cache).map_err(|error| {
-            let text = format!("{:#}", anyhow::Error::new(error));
-            let failure = Failure::failed(text);
-            failure
-                .hint("--memory-functions stock keeps the libc's own")
-                .into()
-        })
-    }
-
-    /// The directory of the derived libc for a choice; `None` for the stock allocator.
-    pub fn derived_directory(
-        &self,
-        choice: &Choice,
-        target: &Target,
-        original: &Path,
-    ) -> anyhow::Result<Option<PathBuf>> {
-        if choice.is_stock() {
-            return Ok(None);
-        }
-        let original = original::find(original, self.search())?;
-        let built = self.build(choice, target)?;
-        let replacement = built.replacement(choice);
-        Ok(Some(
-            original.derived_directory(&replacement, self.cache()?)?,
-        ))
-    }
-
-    /// The preload of the allocator for the target's libc: the user's own, prebuilt, from the cache, or built now.
-    pub fn preload(&self, choice: &Choice, target: &Target) -> anyhow::Result<PathBuf> {
-        let allocator = choice.allocator;
-        if let Some(file) = allocator.file() {
-            refuse_misfit(choice, target, LinkKind::Preload)?;
-            let library = preload::copy(file, self.cache()?).map_err(cannot_build)?;
-            conformance::of_library(choice, target, &library, self)?;
-            return Ok(library);
-        }
-        if let Some(found) = self.find_prebuilt(|prebuilt| prebuilt.preload(allocator, target))? {
-            return Ok(found.path);
-        }
-        let cache = self.cache()?;
-        if !names_a_compiler(target)
-            && let Some(library) = preload::find_built(allocator, target, cache)
-        {
-            check_entry_of(&library)?;
-            return Ok(library);
-        }
-        let toolchain = self.toolchain(allocator, target);
-        let toolchain = match self.prebuilt()? {
-            Some(_) => toolchain.with_context(|| {
-                format!("there is no prebuilt {} for `{target}`", allocator.name)
-            })?,
-            None => toolchain?,
-        };
-        let is_built = preload::is_built(allocator, target, &toolchain, cache);
-        self.while_building(choice, target, is_built, || {
-            preload::build(allocator, target, &toolchain, cache)
-        })
-    }
-
     /// Where [`Workshop::preload`] gets it from.
     pub fn origin_of_preload(
         &self,
@@ -425,16 +328,6 @@ impl Workshop {
     ) -> bool {
         self.toolchain(allocator, target)
             .is_ok_and(|toolchain| is_built(&toolchain))
-    }
-
-    /// The bytes of a preload with the options in it, for where no environment variable comes along.
-    pub fn tuned_preload(&self, choice: &Choice, target: &Target) -> anyhow::Result<Vec<u8>> {
-        let library = self.preload(choice, target)?;
-        let (allocator, tuning) = (choice.allocator, &choice.tuning);
-        match allocator.file() {
-            Some(file) => Ok(file.bytes()?), // without a place for options
-            None => Ok(preload::tuned(&library, allocator, tuning, target)?),
-        }
     }
 
     /// A library of reheap's own, such as the probe: one that is there needs no compiler.
@@ -531,16 +424,6 @@ pub fn refuse_missing(choice: &Choice, target: &Target) -> Result<(), Failure> {
     let names: Vec<_> = CATALOGUE.iter().filter(there).map(|row| row.name).collect();
     let text = format!("cannot use {} for `{target}`: {reason}", allocator.name);
     Err(Failure::usage(text).hint(format!("use one of these: {}", names.join(", "))))
-}
-
-/// Refuses a user's own file that is for something else.
-fn refuse_misfit(choice: &Choice, target: &Target, kind: LinkKind) -> Result<(), Failure> {
-    let misfit = choice.allocator.file();
-    let misfit = misfit.and_then(|file| file.misfit(target, kind));
-    misfit.map_or(Ok(()), |misfit| {
-        let name = choice.allocator.name;
-        Err(Failure::failed(format!("cannot use `{name}`: {misfit}")))
-    })
 }
 
 /// Whether the environment names a compiler for the target. If it does not, what any of them has built will do.

@@ -18,7 +18,7 @@ use xtask::files;
 /// The number of the process that it is.
 const PRINT_NUMBER: &str = "echo number $$; exit 7";
 
-/// A project of somebody who has npm, and the registry that it is set up for.
+/// An empty project of npm, set up for the registry of the test.
 struct Project {
     directory: PathBuf,
     cache: PathBuf,
