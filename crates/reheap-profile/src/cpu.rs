@@ -71,6 +71,8 @@ enum Work {
     Hooks(Range<u64>, Vec<u64>),
     /// The samples of this process so far are of that which the observer gave a number.
     End(u32, ProcessId),
+    /// Someone waits until all that came before is worked on.
+    CatchUp(SyncSender<()>),
 }
 
 /// Where hooks were put into the code of programs.
@@ -138,6 +140,14 @@ impl Cpu {
     /// The process has ended, or has become another.
     pub(crate) fn end(&self, pid: u32, number: ProcessId) {
         self.send(Work::End(pid, number));
+    }
+
+    /// Waits until all samples so far are looked at, while what they show is still mapped.
+    pub(crate) fn catch_up(&self) {
+        let (done, waits) = mpsc::sync_channel(0);
+        self.send(Work::CatchUp(done));
+        // Only a panic ends the thread before, and `finish` passes that on.
+        let _ = waits.recv();
     }
 
     fn send(&self, request: Work) {
@@ -230,6 +240,9 @@ impl Worker {
                         ..tally
                     };
                     self.ended.insert(number, tally);
+                }
+                Work::CatchUp(done) => {
+                    let _ = done.send(());
                 }
             }
         }

@@ -169,6 +169,7 @@ impl Observer {
         self.notice_processes();
         self.look_at_others();
         self.notice_ends();
+        self.instruments.catch_up();
     }
 
     /// Looks at the programs without hooks, where there is a process to begin with.

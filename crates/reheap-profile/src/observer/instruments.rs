@@ -54,6 +54,14 @@ impl Instruments {
         }
     }
 
+    /// Waits until the CPU's samples so far are looked at. The hooks in a process must be there until then: a thread that
+    /// they called is known by them.
+    pub(super) fn catch_up(&self) {
+        if let Some(cpu) = &self.cpu {
+            cpu.catch_up();
+        }
+    }
+
     /// Passes on the stacks that were sampled in a process. What finds no room in the ring is counted as lost.
     pub(super) fn pass_samples(&self, recording: &Recording, place: Place, process: &Watched) {
         if let Some(sampler) = self.sampler.as_ref().filter(|sampler| !sampler.is_behind()) {
