@@ -7,8 +7,10 @@ use anyhow::{Context as _, Result, ensure};
 use reheap_allocators::catalogue::CATALOGUE;
 use std::fs;
 use std::hash::{BuildHasher as _, RandomState};
+use std::num::NonZero;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread;
 use xtask::command::shown;
 use xtask::progress::Progress;
 use xtask::workspace::Workspace;
@@ -35,7 +37,8 @@ pub(crate) fn run(workspace: &Workspace, progress: &Progress, all: bool) -> Resu
     let has_nextest = has_nextest(workspace);
     let mut tests = workspace.cargo();
     if has_nextest {
-        tests.args(["nextest", "run"]);
+        tests.args(["nextest", "run", "--test-threads"]);
+        tests.arg(tests_at_once().to_string());
         tests.args(all.then_some("--ignore-default-filter"));
     } else {
         progress.say("cargo-nextest is not installed: all tests run, one executable after the other, without times");
@@ -58,6 +61,11 @@ pub(crate) fn run(workspace: &Workspace, progress: &Progress, all: bool) -> Resu
         print_slowest(&report)?;
     }
     result
+}
+
+/// One more than there are processors, because many tests wait for a process or a deadline.
+fn tests_at_once() -> usize {
+    1 + thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 fn has_nextest(workspace: &Workspace) -> bool {

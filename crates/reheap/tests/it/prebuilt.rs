@@ -65,15 +65,15 @@ impl Installed {
     }
 }
 
-const SHOW_MAPS: &str = "run -a jemalloc -- cat /proc/self/maps";
+const SHOW_MAPS: &str = "run -a rpmalloc -- cat /proc/self/maps";
 
-/// The libraries with jemalloc that a process has, by their real paths.
-fn jemalloc_in(maps: &str) -> Vec<PathBuf> {
+/// The libraries with rpmalloc that a process has, by their real paths.
+fn rpmalloc_in(maps: &str) -> Vec<PathBuf> {
     let paths = maps
         .lines()
         .filter_map(|line| line.find('/').map(|at| &line[at..]));
     let mut paths: Vec<PathBuf> = paths
-        .filter(|path| path.contains("/libjemalloc-"))
+        .filter(|path| path.contains("/librpmalloc-"))
         .map(PathBuf::from)
         .collect();
     paths.dedup();
@@ -83,8 +83,8 @@ fn jemalloc_in(maps: &str) -> Vec<PathBuf> {
 #[test]
 fn the_environment_comes_first_then_the_package_then_the_cache() {
     let (package, named) = (Installed::new(), Installed::new());
-    let maps = |command: &mut Command| jemalloc_in(&run(command).succeeded().stdout);
-    let of = |installed: &Installed| vec![installed.preload("jemalloc")];
+    let maps = |command: &mut Command| rpmalloc_in(&run(command).succeeded().stdout);
+    let of = |installed: &Installed| vec![installed.preload("rpmalloc")];
 
     assert_eq!(maps(&mut package.reheap(SHOW_MAPS)), of(&package));
     let directory = named.path("share/reheap");
@@ -107,21 +107,21 @@ fn the_environment_comes_first_then_the_package_then_the_cache() {
 fn the_catalogue_says_where_each_library_comes_from() {
     let package = Installed::new();
     let empty = tempfile::tempdir().unwrap();
-    let of_jemalloc = |command: &mut Command| -> Value {
+    let of_rpmalloc = |command: &mut Command| -> Value {
         let list = run(command.env("REHEAP_CACHE_DIR", empty.path())).succeeded();
         let list: Value = serde_json::from_str(&list.stdout).unwrap();
         let mut rows = list.as_array().unwrap().iter();
-        let row = rows.find(|row| row["name"] == "jemalloc").unwrap();
+        let row = rows.find(|row| row["name"] == "rpmalloc").unwrap();
         row["comes_from"].clone()
     };
     let everywhere = json!({"glibc": "prebuilt", "musl": "prebuilt", "static": "prebuilt"});
-    assert_eq!(of_jemalloc(&mut package.reheap("list --json")), everywhere);
+    assert_eq!(of_rpmalloc(&mut package.reheap("list --json")), everywhere);
     let nowhere = json!({"glibc": "build", "musl": "build", "static": "build"});
-    assert_eq!(of_jemalloc(&mut reheap("list --json")), nowhere);
-    run(&mut reheap("run -a jemalloc -- true")).succeeded();
+    assert_eq!(of_rpmalloc(&mut reheap("list --json")), nowhere);
+    run(&mut reheap("run -a rpmalloc -- true")).succeeded();
     let list = run(&mut reheap("list --json")).succeeded().stdout;
     assert!(list.contains("\"glibc\": \"cache\""), "{list}");
-    let text = run(&mut package.reheap("list jemalloc")).succeeded().stdout;
+    let text = run(&mut package.reheap("list rpmalloc")).succeeded().stdout;
     assert!(text.contains("  library    prebuilt\n"), "{text}");
 }
 
@@ -131,10 +131,10 @@ fn only_a_build_that_would_be_used_is_in_the_cache() {
         let list = run(command).succeeded().stdout;
         let list: Value = serde_json::from_str(&list).unwrap();
         let mut rows = list.as_array().unwrap().iter();
-        rows.find(|row| row["name"] == "jemalloc").unwrap().clone()
+        rows.find(|row| row["name"] == "rpmalloc").unwrap().clone()
     };
-    run(&mut reheap("run -a jemalloc -- true")).succeeded();
-    run(&mut reheap("libc -a jemalloc")).succeeded();
+    run(&mut reheap("run -a rpmalloc -- true")).succeeded();
+    run(&mut reheap("libc -a rpmalloc")).succeeded();
     let current = row(&mut reheap("list --json"));
     assert_eq!(current["comes_from"]["glibc"], "cache");
     assert_eq!(current["comes_from"]["static"], "cache");
@@ -142,7 +142,7 @@ fn only_a_build_that_would_be_used_is_in_the_cache() {
     let outdated = tempfile::tempdir().unwrap();
     let version = current["version"].as_str().unwrap();
     let entry = format!(
-        "allocators/jemalloc-{version}-{}-0123456789abcdef",
+        "allocators/rpmalloc-{version}-{}-0123456789abcdef",
         common::target()
     );
     fs::create_dir_all(outdated.path().join(entry)).unwrap();
@@ -168,13 +168,15 @@ fn the_catalogue_says_why_a_library_is_not_prebuilt() {
     let files = value["files"].as_array_mut().unwrap();
     let is_it = |file: &Value| {
         let path = file["path"].as_str().unwrap();
-        path.contains("-gnu/libsnmalloc")
+        path.contains("-gnu/libhardened_malloc-light")
     };
     let at = files.iter().position(is_it).unwrap();
     let path = files.remove(at)["path"].clone();
     value["left_out"] = json!([{"path": path, "reason": "no compiler took it"}]);
     fs::write(&manifest, value.to_string()).unwrap();
-    let text = run(&mut package.reheap("list snmalloc")).succeeded().stdout;
+    let text = run(&mut package.reheap("list hardened_malloc-light"))
+        .succeeded()
+        .stdout;
     assert!(
         text.contains("glibc is not prebuilt: no compiler took it\n"),
         "{text}"
@@ -189,7 +191,7 @@ fn the_catalogue_says_why_a_library_is_not_prebuilt() {
 #[test]
 fn a_file_that_is_not_as_the_manifest_says_is_refused_by_name_although_another_could_be_built() {
     let package = Installed::new();
-    let library = package.preload("jemalloc");
+    let library = package.preload("rpmalloc");
     let whole = fs::read(&library).unwrap();
     let mut changed = whole.clone();
     let middle = changed.len() / 2;
@@ -205,9 +207,9 @@ fn a_file_that_is_not_as_the_manifest_says_is_refused_by_name_although_another_c
         }
         let name = format!("cannot use the prebuilt file `{}`", library.display());
         for line in [
-            "run -a jemalloc -- true",
-            "run -a jemalloc --verify -- true",
-            "bench --variant glibc+jemalloc --rounds 2 -- true",
+            "run -a rpmalloc -- true",
+            "run -a rpmalloc --verify -- true",
+            "bench --variant glibc+rpmalloc --rounds 2 -- true",
         ] {
             run(&mut package.reheap(line)).ended_with(1).said(&[
                 &name,
@@ -241,7 +243,7 @@ fn doctor_says_whether_the_files_of_the_package_are_whole_and_of_this_version() 
         .printed(&[&differ, "by hand: install reheap again"]);
 
     fs::write(&manifest, text).unwrap();
-    let library = package.preload("jemalloc");
+    let library = package.preload("rpmalloc");
     fs::write(&library, "cut off").unwrap();
     let cut = format!("cannot use the prebuilt file `{}`", library.display());
     doctor()
@@ -267,7 +269,7 @@ fn files_of_the_package_that_may_not_be_read_are_an_error_and_not_their_absence(
             .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
             .arg(package.path("bin/reheap"));
     }
-    run(command.args(["list", "jemalloc"]).current_dir("/"))
+    run(command.args(["list", "rpmalloc"]).current_dir("/"))
         .ended_with(1)
         .said(&[
             &format!("cannot use the prebuilt files of `{}", closed.display()),
@@ -287,7 +289,7 @@ fn the_environment_must_name_a_directory_of_prebuilt_files() {
         command.env("REHEAP_PREBUILT", empty.path());
         command
     };
-    let line = "run -a jemalloc -- true";
+    let line = "run -a rpmalloc -- true";
     let missing = run(&mut command(line)).ended_with(1);
     missing.said(&[&refused, "there is no such file", hint]);
     fs::write(&manifest, r#"{"version": 7}"#).unwrap();
@@ -301,7 +303,7 @@ fn the_environment_must_name_a_directory_of_prebuilt_files() {
 #[test]
 fn a_cache_that_can_keep_nothing_is_an_error_with_a_way_out() {
     let package = Installed::new();
-    let mut command = package.reheap("run -a jemalloc -- true");
+    let mut command = package.reheap("run -a rpmalloc -- true");
     run(command.env("REHEAP_CACHE_DIR", "/proc/reheap"))
         .ended_with(1)
         .said(&[
@@ -315,7 +317,7 @@ fn the_first_build_of_a_project_compiles_no_allocator() {
     let package = Installed::new();
     let project = Project::new("fn main() { println!(\"{}\", vec![1; 1000].len()); }");
     let cache = tempfile::tempdir().unwrap();
-    for (flags, name) in [("", "mimalloc"), (" -a jemalloc", "jemalloc")] {
+    for (flags, name) in [("", "mimalloc"), (" -a rpmalloc", "rpmalloc")] {
         let mut command = project.cargo_reheap(&format!("build{flags}"));
         command
             .env("REHEAP_CACHE_DIR", cache.path())
@@ -387,32 +389,32 @@ fn programs_run_are_checked_and_are_compared_on_a_machine_that_can_build_nothing
         for tool in cargo rustc cc gcc clang zig python3; do
             ! command -v $tool || exit 70
         done
-        for allocator in mimalloc jemalloc snmalloc; do
+        for allocator in mimalloc rpmalloc hardened_malloc-light; do
             reheap run -a $allocator -- cat /proc/self/maps | while read -r line; do
                 case $line in *lib$allocator-*) echo \"cat has $allocator\"; break;; esac
             done
             reheap run -a $allocator -- musl && echo \"musl ran with $allocator\"
         done
-        reheap run --check -a jemalloc -- sh -c 'cat /script'
-        reheap run --check -a jemalloc -- musl
+        reheap run --check -a rpmalloc -- sh -c 'cat /script'
+        reheap run --check -a rpmalloc -- musl
         reheap run --verify -a mimalloc -- sh -c 'cat /script >/dev/null'
-        reheap bench --rounds 2 --variant glibc,glibc+jemalloc -- cat /script
+        reheap bench --rounds 2 --variant glibc,glibc+rpmalloc -- cat /script
         reheap profile --trace /tmp/trace -- cat /script
-        reheap replay --allocator jemalloc /tmp/trace
-        reheap inspect /opt/reheap/share/reheap/preloads/*/libjemalloc-*.so
-        reheap list jemalloc";
+        reheap replay --allocator rpmalloc /tmp/trace
+        reheap inspect /opt/reheap/share/reheap/preloads/*/librpmalloc-*.so
+        reheap list rpmalloc";
     prints(
         &on(&machine, script),
         &[
             "cat has mimalloc",
-            "cat has jemalloc",
-            "cat has snmalloc",
+            "cat has rpmalloc",
+            "cat has hardened_malloc-light",
             "musl ran with mimalloc",
-            "musl ran with jemalloc",
-            "musl ran with snmalloc",
+            "musl ran with rpmalloc",
+            "musl ran with hardened_malloc-light",
             "verdict    works",
-            "glibc+jemalloc",
-            "jemalloc 5.3.1: suits",
+            "glibc+rpmalloc",
+            "rpmalloc 1.4.3: small code",
             "shared library, musl",
             "shared library, glibc",
         ],
@@ -423,20 +425,20 @@ fn programs_run_are_checked_and_are_compared_on_a_machine_that_can_build_nothing
 fn an_allocator_is_put_under_a_system_on_a_machine_that_can_build_nothing() {
     let machine = bare_machine();
     let script = "
-        reheap enable jemalloc -t narenas=2 --root /target
+        reheap enable mimalloc -t purge_delay=7 --root /target
         reheap status --root /target
         cat /target/etc/reheap-enabled.json > /record
         reheap disable --root /target
-        reheap preload -a jemalloc -t narenas=2 -o /tmp
-        reheap preload -a mimalloc --libc musl -o /tmp
-        MALLOC_CONF=stats_print:true LD_PRELOAD=$(echo /tmp/libjemalloc-*.so) reheap --version 2>&1
-        LD_PRELOAD=$(echo /tmp/libmimalloc-*.so) MIMALLOC_VERBOSE=1 musl 2>&1";
+        reheap preload -a mimalloc -t purge_delay=7 -o /tmp
+        reheap preload -a mimalloc --libc musl -o /root
+        MIMALLOC_VERBOSE=1 LD_PRELOAD=$(echo /tmp/libmimalloc-*.so) reheap --version 2>&1
+        MIMALLOC_VERBOSE=1 LD_PRELOAD=$(echo /root/libmimalloc-*.so) musl 2>&1";
     prints(
         &on(&machine, script),
         &[
-            "export LD_PRELOAD=/tmp/libjemalloc-",
-            "with narenas=2 in it",
-            "opt.narenas: 2",
+            "export LD_PRELOAD=/tmp/libmimalloc-",
+            "with purge_delay=7 in it",
+            "option 'purge_delay': 7",
             "mimalloc: process done",
         ],
     );
@@ -444,10 +446,10 @@ fn an_allocator_is_put_under_a_system_on_a_machine_that_can_build_nothing() {
     let mut record: Value = serde_json::from_str(&record).unwrap();
     record["reheap"] = "0.0.9".into();
     fs::write(machine.path("etc/reheap-enabled.json"), record.to_string()).unwrap();
-    let by_another = "reheap: jemalloc 5.3.1 was enabled by reheap 0.0.9, and this is reheap ";
+    let by_another = "reheap: mimalloc 2.3.2 was enabled by reheap 0.0.9, and this is reheap ";
     on(&machine, "reheap doctor")
         .ended_with(1)
-        .said(&[by_another, "run `reheap enable jemalloc -t narenas=2`"]);
+        .said(&[by_another, "run `reheap enable mimalloc -t purge_delay=7`"]);
     let other = match std::env::consts::ARCH {
         "x86_64" => "aarch64",
         _ => "x86_64",

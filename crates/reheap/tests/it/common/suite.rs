@@ -41,10 +41,13 @@ macro_rules! allocators {
 }
 pub(crate) use allocators;
 
-/// Whether `make test` tests an allocator, which is then a sample of all.
+/// Whether an allocator is one that reheap makes, and `make test` tests it, as a sample of all.
 pub(crate) fn is_tested(allocator: &str) -> bool {
     const SAMPLE: [&str; 3] = ["mimalloc", "jemalloc", "hardened_malloc-light"];
-    cfg!(feature = "test_all") || SAMPLE.contains(&allocator)
+    let is_made = reheap_allocators::catalogue::CATALOGUE
+        .iter()
+        .any(|row| row.name == allocator && row.build.is_some());
+    is_made && (cfg!(feature = "test_all") || SAMPLE.contains(&allocator))
 }
 
 /// A directory below the build directory that goes when the value does.
