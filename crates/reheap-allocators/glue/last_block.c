@@ -68,13 +68,20 @@ static __attribute__((noinline)) void free_last(mi_page_t *page, mi_block_t *blo
     page->free = NULL;
 }
 
+bool __reheap_free_shared(mi_threadid_t owner, void *block);
+
+// Another thread's block, or one whose page has flags set.
+static __attribute__((noinline)) void free_by_owner(mi_segment_t *segment, void *block) {
+    if (!__reheap_free_shared(mi_atomic_load_relaxed(&segment->thread_id), block)) mi_free(block);
+}
+
 void __reheap_free(void *block) {
     mi_segment_t *segment = _mi_ptr_segment(block);
     if (mi_unlikely(!segment)) return;
     mi_page_t *page = _mi_segment_page_of(segment, block);
     bool is_local = _mi_prim_thread_id() == mi_atomic_load_relaxed(&segment->thread_id);
     // With flags set, the page is full, or the pointer may point into the middle of a block.
-    if (mi_unlikely(!is_local || page->flags.full_aligned)) return mi_free(block);
+    if (mi_unlikely(!is_local || page->flags.full_aligned)) return free_by_owner(segment, block);
     if (mi_likely(page->used > 1)) {
         mi_block_set_next(page, block, page->local_free);
         page->local_free = block;

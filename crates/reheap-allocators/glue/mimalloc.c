@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-void *mi_zalloc(size_t);
+void *__reheap_zalloc(size_t);
 
 typedef void mi_error_fun(int error, void *argument);
 void mi_register_error(mi_error_fun *handler, void *argument);
@@ -29,5 +29,5 @@ void *__reheap_calloc(size_t count, size_t size) {
         errno = ENOMEM;
         return NULL;
     }
-    return mi_zalloc(bytes);
+    return __reheap_zalloc(bytes);
 }

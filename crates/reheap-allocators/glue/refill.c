@@ -18,6 +18,11 @@
 #include "mimalloc/internal.h"
 #include "mimalloc/prim.h"
 
+#define CACHE_LINE 64
+
+void *__reheap_malloc_shared(size_t size);
+void __reheap_free(void *block);
+
 // As in _mi_malloc_generic.
 #define CALLS_UNTIL_WORK_IS_DUE 100
 
@@ -33,8 +38,18 @@ static inline bool is_enough_to_swap(const mi_heap_t *heap, const mi_page_t *pag
         && heap->generic_count + 1 < CALLS_UNTIL_WORK_IS_DUE;
 }
 
+// The thread has no page for blocks of this size that is not full. Perhaps it hardly uses the size (shared_heaps.c).
+static void *from_slow_path(mi_heap_t *heap, size_t size, bool is_zero) {
+    if (size <= MI_SMALL_SIZE_MAX ? _mi_heap_get_free_small_page(heap, size) == &_mi_page_empty
+                                  : heap == &_mi_heap_empty && size <= MI_SMALL_OBJ_SIZE_MAX) {
+        void *block = __reheap_malloc_shared(size);
+        if (block) return is_zero ? memset(block, 0, size) : block;
+    }
+    return _mi_malloc_generic(heap, size, is_zero, 0, NULL);
+}
+
 static __attribute__((noinline)) void *refill(mi_heap_t *heap, size_t size, mi_page_t *page) {
-    if (!is_enough_to_swap(heap, page)) return _mi_malloc_generic(heap, size, false, 0, NULL);
+    if (!is_enough_to_swap(heap, page)) return from_slow_path(heap, size, false);
     heap->generic_count++;
     mi_block_t *block = page->local_free;
     page->local_free = NULL;
@@ -45,9 +60,33 @@ static __attribute__((noinline)) void *refill(mi_heap_t *heap, size_t size, mi_p
 
 void *__reheap_malloc(size_t size) {
     mi_heap_t *heap = mi_prim_get_default_heap();
-    if (mi_unlikely(size > MI_SMALL_SIZE_MAX)) return _mi_malloc_generic(heap, size, false, 0, NULL);
+    if (mi_unlikely(size > MI_SMALL_SIZE_MAX)) return from_slow_path(heap, size, false);
     mi_page_t *page = _mi_heap_get_free_small_page(heap, size);
     mi_block_t *block = page->free;
     if (mi_unlikely(block == NULL)) return refill(heap, size, page);
     return take(page, block);
+}
+
+// For calloc.
+void *__reheap_zalloc(size_t size) {
+    mi_heap_t *heap = mi_prim_get_default_heap();
+    if (mi_unlikely(size > MI_SMALL_SIZE_MAX)) return from_slow_path(heap, size, true);
+    mi_page_t *page = _mi_heap_get_free_small_page(heap, size);
+    mi_block_t *block = page->free;
+    if (mi_unlikely(block == NULL)) return from_slow_path(heap, size, true);
+    take(page, block);
+    if (page->free_is_zero) block->next = 0;
+    else _mi_memzero_aligned(block, page->block_size);
+    return block;
+}
+
+// As mi_realloc. A block of a shared heap may be four times as large as was asked for, or more, and grows into that.
+void *__reheap_realloc(void *block, size_t size) {
+    size_t usable = mi_usable_size(block); // 0 for NULL
+    if (0 < size && size <= usable && (size >= usable / 2 || usable <= CACHE_LINE)) return block;
+    void *moved = __reheap_malloc(size);
+    if (mi_unlikely(!moved || !block)) return moved;
+    _mi_memcpy(moved, block, size < usable ? size : usable);
+    __reheap_free(block);
+    return moved;
 }

@@ -35,8 +35,8 @@ use limits::{
 use recipes::{
     ENVIRONMENT, HUGE_PAGES, JEMALLOC, LAST_BLOCK, LOCKS, MIMALLOC, MIMALLOC_2_FLAGS,
     MIMALLOC_2_SECURE_FLAGS, MIMALLOC_3_FLAGS, MIMALLOC_3_SECURE_FLAGS, MIMALLOC_ENTRY_POINTS,
-    REFILL, RPMALLOC, SNMALLOC_CHECKS_FLAGS, SNMALLOC_CHECKS_REDIRECTS, SNMALLOC_FLAGS,
-    SNMALLOC_REDIRECTS, SYSTEM, hardened_malloc, mimalloc, snmalloc,
+    REFILL, RPMALLOC, SHARED_HEAPS, SNMALLOC_CHECKS_FLAGS, SNMALLOC_CHECKS_REDIRECTS,
+    SNMALLOC_FLAGS, SNMALLOC_REDIRECTS, SYSTEM, hardened_malloc, mimalloc, snmalloc,
 };
 use std::fmt;
 use tunables::{
@@ -324,7 +324,7 @@ pub const CATALOGUE: &[Allocator] = &[
         name: "mimalloc",
         version: "2.3.2",
         summary: "the default; good with many threads",
-        details: "reheap changes one path of its `free` and one of its `malloc`",
+        details: "reheap changes one path of its `free` and one of its `malloc`, and shares heaps between threads that allocate little",
         licence: "MIT",
         hardening: "none: it notices neither a double free nor an overflow",
         is_hardened: false,
@@ -334,7 +334,7 @@ pub const CATALOGUE: &[Allocator] = &[
         address_space: AddressSpace::of(32),
         tuning: MIMALLOC_2_TUNING,
         build: Some(Recipe {
-            entry_points: MIMALLOC_ENTRY_POINTS.split_at(3).0,
+            entry_points: MIMALLOC_ENTRY_POINTS.split_at(2).0,
             glue: &[
                 LOCKS,
                 MIMALLOC,
@@ -343,6 +343,7 @@ pub const CATALOGUE: &[Allocator] = &[
                 SYSTEM,
                 REFILL,
                 LAST_BLOCK,
+                SHARED_HEAPS,
             ],
             ..mimalloc(
                 "mimalloc",

@@ -49,7 +49,7 @@ pub(super) const ARENAS: Glue = Glue {
     name: "arenas",
     source: include_str!("../../glue/arenas.c"),
 };
-/// Defines `malloc`, so it goes with entry points that lack it.
+/// Defines `malloc`, `zalloc` and `realloc`, so it goes with entry points that lack them.
 pub(super) const REFILL: Glue = Glue {
     name: "refill",
     source: include_str!("../../glue/refill.c"),
@@ -60,12 +60,19 @@ pub(super) const LAST_BLOCK: Glue = Glue {
     source: include_str!("../../glue/last_block.c"),
 };
 
+/// `malloc` and `free` of the two before take and return blocks there.
+pub(super) const SHARED_HEAPS: Glue = Glue {
+    name: "shared_heaps",
+    source: include_str!("../../glue/shared_heaps.c"),
+};
+
 pub(super) const MIMALLOC_ENTRY_POINTS: &[(&str, &str)] = &[
-    ("realloc", "mi_realloc"),
     ("memalign", "mi_memalign"),
     ("malloc_usable_size", "mi_malloc_usable_size"),
+    ("realloc", "mi_realloc"),
     ("malloc", "mi_malloc"),
     ("free", "mi_free"),
+    ("zalloc", "mi_zalloc"),
 ];
 pub(super) const MUTEX_REDIRECTS: &[(&str, &str)] = &[
     ("pthread_mutex_lock", "__reheap_mutex_lock"),

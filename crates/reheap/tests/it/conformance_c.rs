@@ -64,6 +64,10 @@ const FORKS: &[Check] = &[
     ),
     Check("a program may end while its threads fork", "fork_at_exit"),
     Check(
+        "threads that come and go, and fork, leave their blocks to others",
+        "short_threads",
+    ),
+    Check(
         "programs may be started in every way while threads allocate",
         "spawn",
     ),
@@ -101,6 +105,12 @@ const OF_MIMALLOC: &[Check] = &[
         "idle_page",
     ),
 ];
+
+/// What `shared_heaps.c` adds.
+const SHARES_HEAPS: &[Check] = &[Check(
+    "a thread that allocates little costs little",
+    "few_blocks",
+)];
 
 /// An executable and the directory that it lies in.
 struct Built {
@@ -230,7 +240,7 @@ macro_rules! under_limits_of_address_space {
 // would last a minute: each slab has a guard region, and fork copies all mappings.
 allocators! {
     stock("stock", EVERY FORKS LIMITS COLLECTS): conformance under_limits;
-    mimalloc("mimalloc", EVERY FORKS LIMITS BEYOND_MUSL FORKS_BEYOND_MUSL COLLECTS OF_MIMALLOC): conformance under_limits;
+    mimalloc("mimalloc", EVERY FORKS LIMITS BEYOND_MUSL FORKS_BEYOND_MUSL COLLECTS OF_MIMALLOC SHARES_HEAPS): conformance under_limits;
     jemalloc("jemalloc", EVERY FORKS LIMITS BEYOND_MUSL FORKS_BEYOND_MUSL): conformance under_limits;
     hardened_malloc_light("hardened_malloc-light", EVERY FORKS BEYOND_MUSL FORKS_BEYOND_MUSL):
         conformance under_limits_of_data;
