@@ -149,7 +149,17 @@ macro_rules! mimalloc_3_flags {
 
 // When a program ends, mimalloc would give its memory back, for libraries that are loaded again and again. Here that is
 // one more system call, as the system takes all of it. The secure variants do it, because they find damage on the way.
-pub(super) const MIMALLOC_2_FLAGS: &[&str] = mimalloc_2_flags!("-DMI_SKIP_COLLECT_ON_EXIT=1");
+//
+// mimalloc makes free blocks for 4 KiB at a time, and writes into each. The first of a page are not at its very beginning, so
+// the last few were in a second page of the system, for each size that a program uses. The other macros end with the blocks
+// that begin in the first. What a call has in a place, and the function's definition has not, chooses the macro; `/**/` is a
+// space.
+pub(super) const MIMALLOC_2_FLAGS: &[&str] = mimalloc_2_flags!(
+    "-DMI_SKIP_COLLECT_ON_EXIT=1",
+    "-Dmi_page_free_list_extend(p,b,e,s)=mi_page_free_list_extend(p,b,mi_extended_##e,s)",
+    "-Dmi_extended_const=const",
+    "-Dmi_extended_extend=extend=({size_t/**/here=((-(uintptr_t)(page->page_start+page->capacity*bsize)-1&4095)+bsize)/bsize;here<extend?here:extend;})"
+);
 pub(super) const MIMALLOC_3_FLAGS: &[&str] = mimalloc_3_flags!("-DMI_SKIP_COLLECT_ON_EXIT=1");
 // The package's feature sets the first flag. The glue needs it too. In version 3, level 5 adds a guard page behind each
 // page of 64 KiB. With the kernel's usual limit of 65,530 mappings a program then gets no more than 2.3 GiB in blocks of

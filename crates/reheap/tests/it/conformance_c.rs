@@ -106,11 +106,11 @@ const OF_MIMALLOC: &[Check] = &[
     ),
 ];
 
-/// What `shared_heaps.c` adds.
-const SHARES_HEAPS: &[Check] = &[Check(
-    "a thread that allocates little costs little",
-    "few_blocks",
-)];
+/// What `shared_heaps.c` and the recipe add to mimalloc 2.
+const FRUGAL: &[Check] = &[
+    Check("a thread that allocates little costs little", "few_blocks"),
+    Check("the first block of a size brings one page", "first_block"),
+];
 
 /// An executable and the directory that it lies in.
 struct Built {
@@ -240,7 +240,7 @@ macro_rules! under_limits_of_address_space {
 // would last a minute: each slab has a guard region, and fork copies all mappings.
 allocators! {
     stock("stock", EVERY FORKS LIMITS COLLECTS): conformance under_limits;
-    mimalloc("mimalloc", EVERY FORKS LIMITS BEYOND_MUSL FORKS_BEYOND_MUSL COLLECTS OF_MIMALLOC SHARES_HEAPS): conformance under_limits;
+    mimalloc("mimalloc", EVERY FORKS LIMITS BEYOND_MUSL FORKS_BEYOND_MUSL COLLECTS OF_MIMALLOC FRUGAL): conformance under_limits;
     jemalloc("jemalloc", EVERY FORKS LIMITS BEYOND_MUSL FORKS_BEYOND_MUSL): conformance under_limits;
     hardened_malloc_light("hardened_malloc-light", EVERY FORKS BEYOND_MUSL FORKS_BEYOND_MUSL):
         conformance under_limits_of_data;

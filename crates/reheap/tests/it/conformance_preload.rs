@@ -165,9 +165,10 @@ const HUGE_PAGES: &[Check] = &[Check(
     "huge_pages",
 )];
 
-/// What `shared_heaps.c` adds.
-const SHARES_HEAPS: &[Check] = &[
+/// What `shared_heaps.c` and the recipe add to mimalloc 2.
+const FRUGAL: &[Check] = &[
     Check("a thread that allocates little costs little", "few_blocks"),
+    Check("the first block of a size brings one page", "first_block"),
     Check(
         "threads that come and go, and fork, leave their blocks to others",
         "short_threads",
@@ -235,7 +236,7 @@ macro_rules! in_cxx {
 mod glibc {
     super::allocators! {
         stock("stock", "cc", FAMILY): conforming;
-        mimalloc("mimalloc", "cc", FAMILY PRELOADED FORKS MORE HUGE_PAGES SHARES_HEAPS): conforming preloading under_limits forking in_cxx;
+        mimalloc("mimalloc", "cc", FAMILY PRELOADED FORKS MORE HUGE_PAGES FRUGAL): conforming preloading under_limits forking in_cxx;
         jemalloc("jemalloc", "cc", FAMILY PRELOADED FORKS MORE): conforming preloading under_limits forking in_cxx;
         hardened_malloc_light("hardened_malloc-light", "cc", FAMILY PRELOADED FORKS MORE): conforming preloading forking in_cxx;
         + test_all {
@@ -253,7 +254,7 @@ mod glibc {
 mod musl {
     super::allocators! {
         stock("stock", "musl-gcc", FAMILY): conforming;
-        mimalloc("mimalloc", "musl-gcc", FAMILY PRELOADED FORKS FORKS_IN_MUSL HUGE_PAGES SHARES_HEAPS): conforming preloading under_limits forking;
+        mimalloc("mimalloc", "musl-gcc", FAMILY PRELOADED FORKS FORKS_IN_MUSL HUGE_PAGES FRUGAL): conforming preloading under_limits forking;
         jemalloc("jemalloc", "musl-gcc", FAMILY FORKS FORKS_IN_MUSL): conforming forking;
         hardened_malloc_light("hardened_malloc-light", "musl-gcc", FAMILY PRELOADED FORKS_IN_MUSL): conforming preloading;
         + test_all {
