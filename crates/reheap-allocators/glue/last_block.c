@@ -75,9 +75,16 @@ static __attribute__((noinline)) void free_by_owner(mi_segment_t *segment, void 
     if (!__reheap_free_shared(mi_atomic_load_relaxed(&segment->thread_id), block)) mi_free(block);
 }
 
-void __reheap_free(void *block) {
-    mi_segment_t *segment = _mi_ptr_segment(block);
-    if (mi_unlikely(!segment)) return;
+// At the beginning of a segment are a few blocks with a large alignment, and no other of mimalloc's. There NULL is, too.
+static __attribute__((noinline)) void free_at_segment_start(void *block) {
+    if (!__reheap_free_grown(block)) mi_free(block);
+}
+
+// It begins with a cache line. In the middle of one, `churn` needs 1.15 times the time.
+__attribute__((aligned(64))) void __reheap_free(void *block) {
+    size_t offset = (uintptr_t)block & MI_SEGMENT_MASK;
+    if (mi_unlikely(!offset)) return free_at_segment_start(block);
+    mi_segment_t *segment = (mi_segment_t *)((uint8_t *)block - offset);
     mi_page_t *page = _mi_segment_page_of(segment, block);
     bool is_local = _mi_prim_thread_id() == mi_atomic_load_relaxed(&segment->thread_id);
     // With flags set, the page is full, or the pointer may point into the middle of a block.

@@ -81,7 +81,7 @@ void *__reheap_zalloc(size_t size) {
 }
 
 // As mi_realloc. A block of a shared heap may be four times as large as was asked for, or more, and grows into that.
-void *__reheap_realloc(void *block, size_t size) {
+void *__reheap_inner_realloc(void *block, size_t size) {
     size_t usable = mi_usable_size(block); // 0 for NULL
     if (0 < size && size <= usable && (size >= usable / 2 || usable <= CACHE_LINE)) return block;
     void *moved = __reheap_malloc(size);

@@ -165,7 +165,7 @@ void *__reheap_calloc(size_t count, size_t size) {
     return likely(slot) ? leave_with(slot, rpcalloc(count, size)) : no_memory();
 }
 
-void *__reheap_realloc(void *block, size_t size) {
+void *__reheap_inner_realloc(void *block, size_t size) {
     if (unlikely(size > PTRDIFF_MAX)) return no_memory();
     if (unlikely(is_mapped(block)) && block) return move_from_mapping(block, size);
     struct slot *slot = enter();
@@ -180,7 +180,7 @@ void *__reheap_memalign(size_t alignment, size_t size) {
 
 void __reheap_free(void *block) {
     if (unlikely(is_mapped(block))) {
-        if (block) unmap(block);
+        if (block && !__reheap_free_grown(block)) unmap(block);
         return;
     }
     struct slot *slot = enter();
@@ -191,7 +191,7 @@ void __reheap_free(void *block) {
     leave(slot);
 }
 
-size_t __reheap_malloc_usable_size(void *block) {
+size_t __reheap_inner_malloc_usable_size(void *block) {
     return is_mapped(block) ? mapping_of(block)->size : rpmalloc_usable_size(block);
 }
 
@@ -204,6 +204,7 @@ void __reheap_usage(size_t *used, size_t *kept, size_t *most) {
     *kept = global.cached < total ? global.cached : total;
     *used = total - *kept;
     *most = atomic_load(&mapped_most);
+    *used += __reheap_grown_total();
 }
 
 // Moves this thread's cache to the cache that all threads share, and to the system if that one is full.

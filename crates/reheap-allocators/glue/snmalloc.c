@@ -121,7 +121,7 @@ void *__reheap_calloc(size_t count, size_t size) {
     return likely(slot) ? leave_with(slot, sn_calloc(count, size)) : no_memory();
 }
 
-void *__reheap_realloc(void *block, size_t size) {
+void *__reheap_inner_realloc(void *block, size_t size) {
     struct slot *slot = enter();
     return likely(slot) ? leave_with(slot, sn_realloc(block, size ? size : 1)) : no_memory();
 }
@@ -134,7 +134,7 @@ void *__reheap_memalign(size_t alignment, size_t size) {
 enum known { NOTHING, ITS_SIZE, ITS_ALIGNMENT };
 
 static inline void release(void *block, enum known known, size_t alignment, size_t size) {
-    if (!block) return;
+    if (unlikely(may_be_grown(block)) && (!block || __reheap_free_grown(block))) return;
     struct slot *slot = enter();
     if (unlikely(!slot)) return; // no memory to announce this thread: losing the block is better than a crash
     int errno_before = errno;
@@ -161,7 +161,7 @@ void __reheap_free_aligned_sized(void *block, size_t alignment, size_t size) {
 }
 #endif
 
-size_t __reheap_malloc_usable_size(void *block) {
+size_t __reheap_inner_malloc_usable_size(void *block) {
     return sn_malloc_usable_size(block);
 }
 

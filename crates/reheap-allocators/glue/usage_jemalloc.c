@@ -21,6 +21,7 @@ void __reheap_usage(size_t *used, size_t *kept, size_t *most) {
     *used = number("stats.arenas." ALL ".pactive") * page;
     *kept = (number("stats.arenas." ALL ".pdirty") + number("stats.arenas." ALL ".pmuzzy")) * page;
     *most = 0;
+    *used += __reheap_grown_total();
 }
 
 int __reheap_collect(void) {

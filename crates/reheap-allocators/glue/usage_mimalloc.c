@@ -67,6 +67,7 @@ void __reheap_usage(size_t *used, size_t *kept, size_t *most) {
     if (reserved > in_arenas) *used += reserved - in_arenas;
     *kept = 0;
     *most = 0;
+    *used += __reheap_grown_total();
 }
 
 int __reheap_collect(void) {

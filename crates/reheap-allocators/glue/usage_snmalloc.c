@@ -7,6 +7,7 @@ void sn_rust_statistics(size_t *used, size_t *most);
 void __reheap_usage(size_t *used, size_t *kept, size_t *most) {
     sn_rust_statistics(used, most);
     *kept = 0;
+    *used += __reheap_grown_total();
 }
 
 int __reheap_collect(void) {

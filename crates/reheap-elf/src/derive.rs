@@ -492,10 +492,22 @@ pub(crate) fn bind_allocator(
         .map(read)
         .collect::<Result<Vec<_>, _>>()?;
 
+    // A function that the glue defines in the allocator's place has another name inside the allocator.
+    let is_wrapped = |name: &str| {
+        let own = family::own_name(name);
+        glue.iter().any(|object| object.defines(&own))
+    };
     let renames: BTreeMap<String, String> = upstream
         .iter()
         .flat_map(Linkable::definitions)
-        .map(|s| (s.name.clone(), family::own_name(&s.name)))
+        .map(|s| {
+            let named = if is_wrapped(&s.name) {
+                family::inner_name
+            } else {
+                family::own_name
+            };
+            (s.name.clone(), named(&s.name))
+        })
         .collect();
     let entry_points: BTreeMap<String, String> = allocator
         .entry_points
@@ -546,7 +558,7 @@ pub(crate) fn bind_allocator(
     }
     for object in &glue {
         let mut renames = renames.clone();
-        renames.retain(|name, _| !object.defines(name));
+        renames.retain(|name, _| !object.defines(name) && !is_wrapped(name));
         bound.push(rebound(
             object,
             object.member.name.clone(),

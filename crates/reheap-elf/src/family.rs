@@ -55,6 +55,11 @@ pub fn own_name(function: &str) -> String {
     format!("{PREFIX}{function}")
 }
 
+/// The name of the allocator's implementation of a function that the glue defines in its place, and calls.
+pub fn inner_name(function: &str) -> String {
+    format!("{PREFIX}inner_{function}")
+}
+
 /// Whether a member that defines this symbol belongs to the libc's allocator.
 pub fn belongs_to_the_allocator(symbol: &str) -> bool {
     PUBLIC.contains(&symbol) || LIBC_INTERNAL.contains(&symbol) || STOCK.contains(&symbol)

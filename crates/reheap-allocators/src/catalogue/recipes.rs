@@ -57,7 +57,27 @@ pub(super) const REFILL: Glue = Glue {
 /// Defines `free`, so it goes with entry points that lack it.
 pub(super) const LAST_BLOCK: Glue = Glue {
     name: "last_block",
-    source: include_str!("../../glue/last_block.c"),
+    source: concat!(
+        include_str!("../../glue/grown.h"),
+        include_str!("../../glue/last_block.c")
+    ),
+};
+/// Defines `realloc` and `malloc_usable_size`, over the allocator's own as `inner_realloc` and so on. It goes with a
+/// `free` that knows such blocks.
+pub(super) const GROWN: Glue = Glue {
+    name: "grown",
+    source: concat!(
+        include_str!("../../glue/grown.h"),
+        include_str!("../../glue/grown.c")
+    ),
+};
+/// Defines such a `free`, over `inner_free`.
+pub(super) const GROWN_FREE: Glue = Glue {
+    name: "grown_free",
+    source: concat!(
+        include_str!("../../glue/grown.h"),
+        include_str!("../../glue/grown_free.c")
+    ),
 };
 
 /// `malloc` and `free` of the two before take and return blocks there.
@@ -68,10 +88,10 @@ pub(super) const SHARED_HEAPS: Glue = Glue {
 
 pub(super) const MIMALLOC_ENTRY_POINTS: &[(&str, &str)] = &[
     ("memalign", "mi_memalign"),
-    ("malloc_usable_size", "mi_malloc_usable_size"),
-    ("realloc", "mi_realloc"),
+    ("inner_malloc_usable_size", "mi_malloc_usable_size"),
+    ("inner_realloc", "mi_realloc"),
     ("malloc", "mi_malloc"),
-    ("free", "mi_free"),
+    ("inner_free", "mi_free"),
     ("zalloc", "mi_zalloc"),
 ];
 pub(super) const MUTEX_REDIRECTS: &[(&str, &str)] = &[
@@ -98,7 +118,10 @@ pub(super) const MIMALLOC_PRELOAD: Additions = Additions {
         CLOCK,
         Glue {
             name: "usage",
-            source: include_str!("../../glue/usage_mimalloc.c"),
+            source: concat!(
+                include_str!("../../glue/grown.h"),
+                include_str!("../../glue/usage_mimalloc.c")
+            ),
         },
     ],
     redirects: CLOCK_REDIRECTS,
@@ -187,7 +210,15 @@ pub(super) const fn mimalloc(
         needs_make: false,
         compiler_flags,
         entry_points: MIMALLOC_ENTRY_POINTS,
-        glue: &[LOCKS, MIMALLOC, ENVIRONMENT, HUGE_PAGES, SYSTEM],
+        glue: &[
+            LOCKS,
+            MIMALLOC,
+            ENVIRONMENT,
+            HUGE_PAGES,
+            SYSTEM,
+            GROWN,
+            GROWN_FREE,
+        ],
         malloc_conf: &[],
         redirects: MIMALLOC_REDIRECTS,
         interface: &[],
@@ -244,13 +275,17 @@ pub(super) const fn snmalloc(
         needs_make: false,
         compiler_flags,
         entry_points: &[],
-        glue: &[Glue {
-            name: "snmalloc",
-            source: concat!(
-                include_str!("../../glue/gate.c"),
-                include_str!("../../glue/snmalloc.c")
-            ),
-        }],
+        glue: &[
+            GROWN,
+            Glue {
+                name: "snmalloc",
+                source: concat!(
+                    include_str!("../../glue/grown.h"),
+                    include_str!("../../glue/gate.c"),
+                    include_str!("../../glue/snmalloc.c")
+                ),
+            },
+        ],
         malloc_conf: &[],
         redirects,
         interface: &[],
@@ -262,7 +297,10 @@ pub(super) const fn snmalloc(
                 CLOCK,
                 Glue {
                     name: "usage",
-                    source: include_str!("../../glue/usage_snmalloc.c"),
+                    source: concat!(
+                        include_str!("../../glue/grown.h"),
+                        include_str!("../../glue/usage_snmalloc.c")
+                    ),
                 },
             ],
             redirects: CLOCK_REDIRECTS,
@@ -381,7 +419,7 @@ pub(super) const JEMALLOC: Recipe = Recipe {
     needs_make: true,
     compiler_flags: &[],
     entry_points: &[],
-    glue: &[HANDLERS, ARENAS],
+    glue: &[HANDLERS, ARENAS, GROWN, GROWN_FREE],
     // As in musl, and in the spirit of C23, realloc(p, 0) returns a block. jemalloc alone would free it and
     // return NULL.
     malloc_conf: &["zero_realloc:alloc"],
@@ -409,8 +447,18 @@ pub(super) const JEMALLOC: Recipe = Recipe {
                 source: include_str!("../../glue/jemalloc.c"),
             },
             Glue {
+                name: "grown_jemalloc",
+                source: concat!(
+                    include_str!("../../glue/grown.h"),
+                    include_str!("../../glue/grown_jemalloc.c")
+                ),
+            },
+            Glue {
                 name: "usage",
-                source: include_str!("../../glue/usage_jemalloc.c"),
+                source: concat!(
+                    include_str!("../../glue/grown.h"),
+                    include_str!("../../glue/usage_jemalloc.c")
+                ),
             },
         ],
         redirects: &[
@@ -438,13 +486,17 @@ pub(super) const RPMALLOC: Recipe = Recipe {
     needs_make: false,
     compiler_flags: &[],
     entry_points: &[],
-    glue: &[Glue {
-        name: "rpmalloc",
-        source: concat!(
-            include_str!("../../glue/gate.c"),
-            include_str!("../../glue/rpmalloc.c")
-        ),
-    }],
+    glue: &[
+        GROWN,
+        Glue {
+            name: "rpmalloc",
+            source: concat!(
+                include_str!("../../glue/grown.h"),
+                include_str!("../../glue/gate.c"),
+                include_str!("../../glue/rpmalloc.c")
+            ),
+        },
+    ],
     malloc_conf: &[],
     redirects: &[("mmap", "__reheap_mmap"), ("memset", "__reheap_clear")],
     interface: &[],

@@ -25,6 +25,10 @@ const EVERY: &[Check] = &[
         "sizes",
     ),
     Check("realloc chains keep their contents", "realloc_chains"),
+    Check(
+        "large buffers grow, shrink and are refused without damage",
+        "growing",
+    ),
     Check("sixty-four threads free each other's blocks", "threads"),
     Check(
         "memory freed by another thread is used again",
@@ -83,6 +87,12 @@ const LIMITS: &[Check] = &[Check("running out of memory is survived", "out_of_me
 
 /// musl has no `free_sized` and `free_aligned_sized`; every other allocator brings them.
 const BEYOND_MUSL: &[Check] = &[Check("the sized frees of C23 work", "free_sized")];
+
+/// hardened_malloc keeps its own realloc, because it puts guard regions around large blocks.
+const GROWS: &[Check] = &[Check(
+    "a buffer that grows needs no memory for a copy",
+    "growing_memory",
+)];
 
 /// jemalloc, rpmalloc and snmalloc were not seen to do so within half a minute.
 const COLLECTS: &[Check] = &[Check(
@@ -239,20 +249,20 @@ macro_rules! under_limits_of_address_space {
 // Variants of an allocator fork alike, because the locks and the glue are the same. With hardened_malloc hundreds of forks
 // would last a minute: each slab has a guard region, and fork copies all mappings.
 allocators! {
-    stock("stock", EVERY FORKS LIMITS COLLECTS): conformance under_limits;
-    mimalloc("mimalloc", EVERY FORKS LIMITS BEYOND_MUSL FORKS_BEYOND_MUSL COLLECTS OF_MIMALLOC FRUGAL): conformance under_limits;
-    jemalloc("jemalloc", EVERY FORKS LIMITS BEYOND_MUSL FORKS_BEYOND_MUSL): conformance under_limits;
+    stock("stock", EVERY GROWS FORKS LIMITS COLLECTS): conformance under_limits;
+    mimalloc("mimalloc", EVERY GROWS FORKS LIMITS BEYOND_MUSL FORKS_BEYOND_MUSL COLLECTS OF_MIMALLOC FRUGAL): conformance under_limits;
+    jemalloc("jemalloc", EVERY GROWS FORKS LIMITS BEYOND_MUSL FORKS_BEYOND_MUSL): conformance under_limits;
     hardened_malloc_light("hardened_malloc-light", EVERY FORKS BEYOND_MUSL FORKS_BEYOND_MUSL):
         conformance under_limits_of_data;
     + test_all {
-        mimalloc3("mimalloc3", EVERY FORKS LIMITS BEYOND_MUSL FORKS_BEYOND_MUSL COLLECTS OF_MIMALLOC):
+        mimalloc3("mimalloc3", EVERY GROWS FORKS LIMITS BEYOND_MUSL FORKS_BEYOND_MUSL COLLECTS OF_MIMALLOC):
             conformance under_limits;
-        mimalloc_secure("mimalloc-secure", EVERY FORKS LIMITS BEYOND_MUSL FORKS_BEYOND_MUSL COLLECTS OF_MIMALLOC):
+        mimalloc_secure("mimalloc-secure", EVERY GROWS FORKS LIMITS BEYOND_MUSL FORKS_BEYOND_MUSL COLLECTS OF_MIMALLOC):
             conformance under_limits;
-        mimalloc2_secure("mimalloc2-secure", EVERY LIMITS BEYOND_MUSL): conformance under_limits;
-        rpmalloc("rpmalloc", EVERY FORKS LIMITS BEYOND_MUSL FORKS_BEYOND_MUSL): conformance under_limits;
-        snmalloc("snmalloc", EVERY FORKS LIMITS BEYOND_MUSL FORKS_BEYOND_MUSL): conformance under_limits;
-        snmalloc_checks("snmalloc-checks", EVERY LIMITS BEYOND_MUSL): conformance under_limits_of_address_space;
+        mimalloc2_secure("mimalloc2-secure", EVERY GROWS LIMITS BEYOND_MUSL): conformance under_limits;
+        rpmalloc("rpmalloc", EVERY GROWS FORKS LIMITS BEYOND_MUSL FORKS_BEYOND_MUSL): conformance under_limits;
+        snmalloc("snmalloc", EVERY GROWS FORKS LIMITS BEYOND_MUSL FORKS_BEYOND_MUSL): conformance under_limits;
+        snmalloc_checks("snmalloc-checks", EVERY GROWS LIMITS BEYOND_MUSL): conformance under_limits_of_address_space;
         hardened_malloc("hardened_malloc", EVERY BEYOND_MUSL): conformance under_limits_of_data;
     }
 }

@@ -102,6 +102,18 @@ const FAMILY: &[Check] = &[Check(
     "family",
 )];
 
+/// hardened_malloc keeps its own realloc.
+const GROWS: &[Check] = &[
+    Check(
+        "large buffers grow, shrink and are refused without damage",
+        "growing",
+    ),
+    Check(
+        "a buffer that grows needs no memory for a copy",
+        "growing_memory",
+    ),
+];
+
 /// What depends on being preloaded.
 const PRELOADED: &[Check] = &[
     Check("what cannot be had is refused with errno", "refusals"),
@@ -236,16 +248,16 @@ macro_rules! in_cxx {
 mod glibc {
     super::allocators! {
         stock("stock", "cc", FAMILY): conforming;
-        mimalloc("mimalloc", "cc", FAMILY PRELOADED FORKS MORE HUGE_PAGES FRUGAL): conforming preloading under_limits forking in_cxx;
-        jemalloc("jemalloc", "cc", FAMILY PRELOADED FORKS MORE): conforming preloading under_limits forking in_cxx;
+        mimalloc("mimalloc", "cc", FAMILY GROWS PRELOADED FORKS MORE HUGE_PAGES FRUGAL): conforming preloading under_limits forking in_cxx;
+        jemalloc("jemalloc", "cc", FAMILY GROWS PRELOADED FORKS MORE): conforming preloading under_limits forking in_cxx;
         hardened_malloc_light("hardened_malloc-light", "cc", FAMILY PRELOADED FORKS MORE): conforming preloading forking in_cxx;
         + test_all {
-            mimalloc3("mimalloc3", "cc", FAMILY PRELOADED FORKS HUGE_PAGES): conforming preloading under_limits forking;
-            mimalloc_secure("mimalloc-secure", "cc", FAMILY PRELOADED FORKS): conforming preloading under_limits forking;
-            mimalloc2_secure("mimalloc2-secure", "cc", FAMILY PRELOADED): conforming preloading under_limits;
-            rpmalloc("rpmalloc", "cc", FAMILY PRELOADED FORKS MORE): conforming preloading under_limits forking in_cxx;
-            snmalloc("snmalloc", "cc", FAMILY PRELOADED FORKS MORE): conforming preloading under_limits forking in_cxx;
-            snmalloc_checks("snmalloc-checks", "cc", FAMILY PRELOADED): conforming preloading;
+            mimalloc3("mimalloc3", "cc", FAMILY GROWS PRELOADED FORKS HUGE_PAGES): conforming preloading under_limits forking;
+            mimalloc_secure("mimalloc-secure", "cc", FAMILY GROWS PRELOADED FORKS): conforming preloading under_limits forking;
+            mimalloc2_secure("mimalloc2-secure", "cc", FAMILY GROWS PRELOADED): conforming preloading under_limits;
+            rpmalloc("rpmalloc", "cc", FAMILY GROWS PRELOADED FORKS MORE): conforming preloading under_limits forking in_cxx;
+            snmalloc("snmalloc", "cc", FAMILY GROWS PRELOADED FORKS MORE): conforming preloading under_limits forking in_cxx;
+            snmalloc_checks("snmalloc-checks", "cc", FAMILY GROWS PRELOADED): conforming preloading;
             hardened_malloc("hardened_malloc", "cc", FAMILY PRELOADED): conforming preloading;
         }
     }
@@ -254,7 +266,7 @@ mod glibc {
 mod musl {
     super::allocators! {
         stock("stock", "musl-gcc", FAMILY): conforming;
-        mimalloc("mimalloc", "musl-gcc", FAMILY PRELOADED FORKS FORKS_IN_MUSL HUGE_PAGES FRUGAL): conforming preloading under_limits forking;
+        mimalloc("mimalloc", "musl-gcc", FAMILY GROWS PRELOADED FORKS FORKS_IN_MUSL HUGE_PAGES FRUGAL): conforming preloading under_limits forking;
         jemalloc("jemalloc", "musl-gcc", FAMILY FORKS FORKS_IN_MUSL): conforming forking;
         hardened_malloc_light("hardened_malloc-light", "musl-gcc", FAMILY PRELOADED FORKS_IN_MUSL): conforming preloading;
         + test_all {

@@ -144,7 +144,8 @@ fn what_cannot_be_written_is_refused_and_nothing_is_left() {
 }
 
 /// Looks as sharp does (a weak reference), as folly and RocksDB do (all functions are there, and a block shows in
-/// `thread.allocatedp`), and by `dlsym`. Then frees with `free` what `mallocx` gave.
+/// `thread.allocatedp`), and by `dlsym`. Then frees with `free` what `mallocx` gave, and gives to jemalloc's functions what
+/// `realloc` has grown.
 const LOOKS_FOR_JEMALLOC: &str = r#"
     #define _GNU_SOURCE
     #include <dlfcn.h>
@@ -183,6 +184,14 @@ const LOOKS_FOR_JEMALLOC: &str = r#"
         if (mallctlbymib(path, depth, &version, &length, NULL, 0)) return 4;
         free(rallocx(other, 200000, 0));
         sdallocx(block, 1000, 0);
+        char *grown = realloc(allocate(1000), 1 << 20);
+        if (sallocx(grown, 0) < 1 << 20 || xallocx(grown, 1 << 28, 0, 0) < 1 << 20) return 5;
+        grown[(1 << 20) - 1] = 5;
+        grown = rallocx(grown, 1 << 21, 0);
+        if (grown[(1 << 20) - 1] != 5 || sallocx(grown, 0) < 1 << 21) return 6;
+        dallocx(grown, 0);
+        dallocx(realloc(allocate(1000), 1 << 22), 0);
+        sdallocx(realloc(allocate(1000), 1 << 23), 1 << 23, 0);
         printf("jemalloc %.5s%s\n", version, dlsym(RTLD_DEFAULT, "mallctl") == (void *)mallctl ? "" : ", or another");
         return 0;
     }

@@ -62,6 +62,19 @@ static void blocks_that_come_and_go_are_seen(size_t size, int gives)
 	free(blocks);
 }
 
+static void a_block_that_grows_is_seen(void)
+{
+	size_t before = in_use();
+	char *block = realloc(malloc(1000), TOTAL);
+	CHECK(block != NULL);
+	memset(block, 1, TOTAL);
+	size_t full = in_use();
+	CHECK(full > before + TOTAL - 4 * MIB);
+	free(block);
+	malloc_trim(0);
+	CHECK(in_use() < full - TOTAL / 2);
+}
+
 static void parameters_without_a_meaning_are_refused(int keeps)
 {
 	CHECK(mallopt(M_MMAP_THRESHOLD, 1 << 20) == 0);
@@ -101,6 +114,7 @@ int main(int count, char **words)
 	size_t size = strtoul(words[1], NULL, 10);
 	int gives = atoi(words[2]), keeps = atoi(words[3]);
 	blocks_that_come_and_go_are_seen(size, gives);
+	a_block_that_grows_is_seen();
 	CHECK(malloc_info(1, stdout) == EINVAL);
 	passed("heap_figures");
 	CHECK(malloc_info(0, stdout) == 0);
