@@ -33,10 +33,11 @@ use limits::{
     MIMALLOC_3_LIMITS, SNMALLOC_CHECKS_LIMITS, SNMALLOC_LIMITS, SNMALLOC_MISSING_ON,
 };
 use recipes::{
-    ENVIRONMENT, GROWN, HUGE_PAGES, JEMALLOC, LAST_BLOCK, LOCKS, MIMALLOC, MIMALLOC_2_FLAGS,
-    MIMALLOC_2_SECURE_FLAGS, MIMALLOC_3_FLAGS, MIMALLOC_3_SECURE_FLAGS, MIMALLOC_ENTRY_POINTS,
-    REFILL, RPMALLOC, SHARED_HEAPS, SNMALLOC_CHECKS_FLAGS, SNMALLOC_CHECKS_REDIRECTS,
-    SNMALLOC_FLAGS, SNMALLOC_REDIRECTS, SYSTEM, hardened_malloc, mimalloc, snmalloc,
+    AT_REST, ENVIRONMENT, GROWN, GROWN_FREE, HUGE_PAGES, JEMALLOC, LAST_BLOCK, LOCKS, MIMALLOC,
+    MIMALLOC_2_FLAGS, MIMALLOC_2_REDIRECTS, MIMALLOC_2_SECURE_FLAGS, MIMALLOC_3_FLAGS,
+    MIMALLOC_3_SECURE_FLAGS, MIMALLOC_ENTRY_POINTS, REFILL, RPMALLOC, SHARED_HEAPS,
+    SNMALLOC_CHECKS_FLAGS, SNMALLOC_CHECKS_REDIRECTS, SNMALLOC_FLAGS, SNMALLOC_REDIRECTS, SYSTEM,
+    hardened_malloc, mimalloc, snmalloc,
 };
 use std::fmt;
 use tunables::{
@@ -324,7 +325,7 @@ pub const CATALOGUE: &[Allocator] = &[
         name: "mimalloc",
         version: "2.3.2",
         summary: "the default; good with many threads",
-        details: "reheap changes one path of its `free` and one of its `malloc`, and shares heaps between threads that allocate little",
+        details: "reheap changes one path of its `free` and one of its `malloc`, shares heaps between threads that allocate little, and gives memory back earlier",
         licence: "MIT",
         hardening: "none: it notices neither a double free nor an overflow",
         is_hardened: false,
@@ -345,7 +346,9 @@ pub const CATALOGUE: &[Allocator] = &[
                 LAST_BLOCK,
                 SHARED_HEAPS,
                 GROWN,
+                AT_REST,
             ],
+            redirects: MIMALLOC_2_REDIRECTS,
             ..mimalloc(
                 "mimalloc",
                 MIMALLOC_2_FLAGS,
@@ -425,22 +428,35 @@ pub const CATALOGUE: &[Allocator] = &[
         missing_on: &[],
         address_space: AddressSpace::of(32),
         tuning: MIMALLOC_2_SECURE_TUNING,
-        build: Some(mimalloc(
-            "mimalloc2-secure",
-            MIMALLOC_2_SECURE_FLAGS,
-            Evidence {
-                present: &[
-                    "mi_malloc",
-                    "abandoned_reclaim_on_free",
-                    "double free detected",
-                ],
-                absent: &["mimalloc: assertion failed"],
-                version_line: (
-                    "c_src/mimalloc/v2/include/mimalloc.h",
-                    "#define MI_MALLOC_VERSION 20302",
-                ),
-            },
-        )),
+        build: Some(Recipe {
+            glue: &[
+                LOCKS,
+                MIMALLOC,
+                ENVIRONMENT,
+                HUGE_PAGES,
+                SYSTEM,
+                GROWN,
+                GROWN_FREE,
+                AT_REST,
+            ],
+            redirects: MIMALLOC_2_REDIRECTS,
+            ..mimalloc(
+                "mimalloc2-secure",
+                MIMALLOC_2_SECURE_FLAGS,
+                Evidence {
+                    present: &[
+                        "mi_malloc",
+                        "abandoned_reclaim_on_free",
+                        "double free detected",
+                    ],
+                    absent: &["mimalloc: assertion failed"],
+                    version_line: (
+                        "c_src/mimalloc/v2/include/mimalloc.h",
+                        "#define MI_MALLOC_VERSION 20302",
+                    ),
+                },
+            )
+        }),
     },
     Allocator {
         name: "jemalloc",

@@ -79,6 +79,22 @@ pub(super) const GROWN_FREE: Glue = Glue {
         include_str!("../../glue/grown_free.c")
     ),
 };
+/// For mimalloc 2. Goes with [`mimalloc_2_flags`] and [`MIMALLOC_2_REDIRECTS`].
+pub(super) const AT_REST: Glue = Glue {
+    name: "at_rest",
+    source: concat!(
+        include_str!("../../glue/debt.c"),
+        include_str!("../../glue/at_rest.c")
+    ),
+};
+/// For jemalloc.
+pub(super) const ARENAS_AT_REST: Glue = Glue {
+    name: "arenas_at_rest",
+    source: concat!(
+        include_str!("../../glue/debt.c"),
+        include_str!("../../glue/arenas_at_rest.c")
+    ),
+};
 
 /// `malloc` and `free` of the two before take and return blocks there.
 pub(super) const SHARED_HEAPS: Glue = Glue {
@@ -111,6 +127,20 @@ pub(super) const MIMALLOC_REDIRECTS: &[(&str, &str)] = &[
     ("pthread_key_delete", "__reheap_key_delete"),
     ("getenv", "__reheap_getenv"),
 ];
+pub(super) const MIMALLOC_2_REDIRECTS: &[(&str, &str)] = &[
+    MIMALLOC_REDIRECTS[0],
+    MIMALLOC_REDIRECTS[1],
+    MIMALLOC_REDIRECTS[2],
+    MIMALLOC_REDIRECTS[3],
+    MIMALLOC_REDIRECTS[4],
+    MIMALLOC_REDIRECTS[5],
+    MIMALLOC_REDIRECTS[6],
+    MIMALLOC_REDIRECTS[7],
+    MIMALLOC_REDIRECTS[8],
+    MIMALLOC_REDIRECTS[9],
+    ("pthread_key_create", "__reheap_key_create"),
+    ("pthread_setspecific", "__reheap_set_specific"),
+];
 pub(super) const MIMALLOC_PRELOAD: Additions = Additions {
     compiler_flags: &[],
     glue: &[
@@ -126,7 +156,7 @@ pub(super) const MIMALLOC_PRELOAD: Additions = Additions {
     ],
     redirects: CLOCK_REDIRECTS,
 };
-/// Flags for version 2, then others.
+/// Flags for both versions, then others.
 ///
 /// With MI_USE_ENVIRON=0, mimalloc asks getenv for its options, and the glue answers.
 ///
@@ -134,7 +164,7 @@ pub(super) const MIMALLOC_PRELOAD: Additions = Additions {
 /// C runtime yet. A program that allocates earlier, as most C++ programs do, would run without what is baked in. The glue
 /// needs no C runtime. So the two macros after that make mimalloc believe that its constructor has run: the definition of
 /// `_mi_preloading` has `void` between the parentheses, the calls have nothing and become 0.
-macro_rules! mimalloc_2_flags {
+macro_rules! mimalloc_flags {
     ($($more:literal),*) => {
         &[
             "-DMI_USE_ENVIRON=0",
@@ -145,7 +175,39 @@ macro_rules! mimalloc_2_flags {
     };
 }
 
-/// Flags for version 3, then others. The macros work as those for version 2.
+/// Flags for version 2, then others.
+///
+/// They replace parts of three calls. What a call has in a place, and the function's definition has not, chooses the
+/// macro. `/**/` is a space, because spaces separate flags.
+///
+/// - The sizes that `mi_segment_schedule_purge` gets become 0, so it does nothing.
+/// - Where a page becomes free, `__reheap_page_is_free` does it (`at_rest.c`), and more.
+/// - Where a segment has memory, `__reheap_segment_is_made` looks at it.
+///
+/// The last macros are for blocks above 1 MiB. When such a block is freed, mimalloc keeps its page for the next few calls
+/// of malloc, which may never come.
+macro_rules! mimalloc_2_flags {
+    ($($more:literal),*) => {
+        mimalloc_flags!(
+            "-Dmi_segment_schedule_purge(x,y,z)=mi_segment_schedule_purge(x,y,mi_scheduled_##z)",
+            "-Dmi_scheduled_size_t=size_t",
+            "-Dmi_scheduled_slice_count=0*slice_count",
+            "-Dmi_segment_span_free_coalesce(x,y)=mi_segment_span_free_coalesce(mi_coalesced_##x,y)",
+            "-Dmi_coalesced_mi_slice_t=mi_slice_t",
+            "-Dmi_coalesced_slice=slice",
+            "-Dmi_coalesced_mi_page_to_slice(x)=({void/**/__reheap_page_is_free(mi_page_t*,mi_segments_tld_t*);__reheap_page_is_free(x,tld);mi_page_to_slice(x);})",
+            "-D_mi_segment_map_allocated_at(x)=_mi_segment_map_allocated_at(mi_allocated_##x)",
+            "-Dmi_allocated_const=const",
+            "-Dmi_allocated_segment=({void/**/__reheap_segment_is_made(mi_segment_t*,mi_segments_tld_t*);__reheap_segment_is_made(segment,tld);segment;})",
+            "-Dmi_page_queue_is_special(x)=mi_page_queue_is_special(mi_special_##x)",
+            "-Dmi_special_const=const",
+            "-Dmi_special_pq=pq)&&(bsize<=MI_MiB",
+            $($more),*
+        )
+    };
+}
+
+/// Flags for version 3, then others. The macros work as those for both.
 ///
 /// When no memory is left for the data that version 3 keeps for a thread, it leaves NULL there. The thread's next
 /// allocation then crashes, unless mimalloc is built for platforms on which every thread begins with NULL.
@@ -158,7 +220,7 @@ macro_rules! mimalloc_2_flags {
 /// the initial value. The last two macros change that before the call.
 macro_rules! mimalloc_3_flags {
     ($($more:literal),*) => {
-        mimalloc_2_flags!(
+        mimalloc_flags!(
             "-DMI_THEAP_INITASNULL=1",
             "-Dmi_detect_cpu_features(x)=mi_detect_##x(void)",
             "-Dmi_detect_(x)=",
@@ -419,7 +481,7 @@ pub(super) const JEMALLOC: Recipe = Recipe {
     needs_make: true,
     compiler_flags: &[],
     entry_points: &[],
-    glue: &[HANDLERS, ARENAS, GROWN, GROWN_FREE],
+    glue: &[HANDLERS, ARENAS, GROWN, GROWN_FREE, ARENAS_AT_REST],
     // As in musl, and in the spirit of C23, realloc(p, 0) returns a block. jemalloc alone would free it and
     // return NULL.
     malloc_conf: &["zero_realloc:alloc"],
@@ -433,6 +495,8 @@ pub(super) const JEMALLOC: Recipe = Recipe {
             "_rjem_je_tsd_tcache_enabled_data_init",
             "__reheap_thread_begins",
         ),
+        ("_rjem_je_pa_dalloc", "__reheap_pa_dalloc"),
+        ("_rjem_je_pa_shrink", "__reheap_pa_shrink"),
     ],
     interface: JEMALLOC_INTERFACE,
     executable: NOTHING_MORE,

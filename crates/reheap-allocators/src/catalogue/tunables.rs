@@ -31,9 +31,12 @@ pub(super) const MIMALLOC_HUGE_PAGES: TuningOption = TuningOption {
 /// waves faults its pages in again. wasmtime's compiler on a module of 14 MB has 244 thousand page faults and 0.52 s of
 /// system time with 10 ms, 128 thousand and 0.33 s with 100 ms. Its peak memory grows from 1.00 of glibc's to 1.07. With
 /// 500 ms it grows to 1.14, and the system time barely falls. Smaller programs show no difference in time.
+///
+/// reheap makes it give memory back by amount, too, up to this preset (`glue/at_rest.c`).
 pub(super) const MIMALLOC_2_SECURE_TUNING: &[TuningOption] = &[
     TuningOption {
         preset: Some("100"),
+        summary: "how long to keep freed memory, if it is little; 0: none, above 100: however much, -1: for ever",
         ..PURGE_DELAY
     },
     MIMALLOC_HUGE_PAGES,
@@ -145,7 +148,7 @@ pub(super) const JEMALLOC_TUNING: &[TuningOption] = &[
         domain: Domain::Milliseconds { never: true },
         applied: Applied::MallocConf("dirty_decay_ms"),
         preset: None,
-        summary: "how long to keep unused dirty pages; 0 keeps none, -1 keeps them for ever",
+        summary: "how long to keep unused dirty pages, if they are few; 0: none, above 10000: however many, -1: for ever",
         worth_trying: &["0", "-1"],
     },
     TuningOption {

@@ -100,6 +100,11 @@ const COLLECTS: &[Check] = &[Check(
     "one_block",
 )];
 
+const AT_REST: &[Check] = &[Check(
+    "what is free goes back to the system, though nobody calls the allocator any more",
+    "at_rest",
+)];
+
 /// What its authors built into mimalloc, and `last_block.c` must not lose, and what `huge_pages.c` adds.
 const OF_MIMALLOC: &[Check] = &[
     Check(
@@ -250,8 +255,8 @@ macro_rules! under_limits_of_address_space {
 // would last a minute: each slab has a guard region, and fork copies all mappings.
 allocators! {
     stock("stock", EVERY GROWS FORKS LIMITS COLLECTS): conformance under_limits;
-    mimalloc("mimalloc", EVERY GROWS FORKS LIMITS BEYOND_MUSL FORKS_BEYOND_MUSL COLLECTS OF_MIMALLOC FRUGAL): conformance under_limits;
-    jemalloc("jemalloc", EVERY GROWS FORKS LIMITS BEYOND_MUSL FORKS_BEYOND_MUSL): conformance under_limits;
+    mimalloc("mimalloc", EVERY GROWS FORKS LIMITS BEYOND_MUSL FORKS_BEYOND_MUSL COLLECTS AT_REST OF_MIMALLOC FRUGAL): conformance under_limits;
+    jemalloc("jemalloc", EVERY GROWS FORKS LIMITS BEYOND_MUSL FORKS_BEYOND_MUSL AT_REST): conformance under_limits;
     hardened_malloc_light("hardened_malloc-light", EVERY FORKS BEYOND_MUSL FORKS_BEYOND_MUSL):
         conformance under_limits_of_data;
     + test_all {
@@ -259,7 +264,7 @@ allocators! {
             conformance under_limits;
         mimalloc_secure("mimalloc-secure", EVERY GROWS FORKS LIMITS BEYOND_MUSL FORKS_BEYOND_MUSL COLLECTS OF_MIMALLOC):
             conformance under_limits;
-        mimalloc2_secure("mimalloc2-secure", EVERY GROWS LIMITS BEYOND_MUSL): conformance under_limits;
+        mimalloc2_secure("mimalloc2-secure", EVERY GROWS LIMITS BEYOND_MUSL AT_REST): conformance under_limits;
         rpmalloc("rpmalloc", EVERY GROWS FORKS LIMITS BEYOND_MUSL FORKS_BEYOND_MUSL): conformance under_limits;
         snmalloc("snmalloc", EVERY GROWS FORKS LIMITS BEYOND_MUSL FORKS_BEYOND_MUSL): conformance under_limits;
         snmalloc_checks("snmalloc-checks", EVERY GROWS LIMITS BEYOND_MUSL): conformance under_limits_of_address_space;

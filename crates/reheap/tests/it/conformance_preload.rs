@@ -171,6 +171,12 @@ const MORE: &[Check] = &[
     Check("signals may interrupt allocations", "signals"),
 ];
 
+/// Who learns of a thread's end depends on the libc.
+const AT_REST: &[Check] = &[Check(
+    "what is free goes back to the system, though nobody calls the allocator any more",
+    "at_rest",
+)];
+
 /// mimalloc may read its options before the libc is ready.
 const HUGE_PAGES: &[Check] = &[Check(
     "the heap has no huge pages, and the programs that it starts may have some",
@@ -248,13 +254,13 @@ macro_rules! in_cxx {
 mod glibc {
     super::allocators! {
         stock("stock", "cc", FAMILY): conforming;
-        mimalloc("mimalloc", "cc", FAMILY GROWS PRELOADED FORKS MORE HUGE_PAGES FRUGAL): conforming preloading under_limits forking in_cxx;
-        jemalloc("jemalloc", "cc", FAMILY GROWS PRELOADED FORKS MORE): conforming preloading under_limits forking in_cxx;
+        mimalloc("mimalloc", "cc", FAMILY GROWS PRELOADED FORKS MORE AT_REST HUGE_PAGES FRUGAL): conforming preloading under_limits forking in_cxx;
+        jemalloc("jemalloc", "cc", FAMILY GROWS PRELOADED FORKS MORE AT_REST): conforming preloading under_limits forking in_cxx;
         hardened_malloc_light("hardened_malloc-light", "cc", FAMILY PRELOADED FORKS MORE): conforming preloading forking in_cxx;
         + test_all {
             mimalloc3("mimalloc3", "cc", FAMILY GROWS PRELOADED FORKS HUGE_PAGES): conforming preloading under_limits forking;
             mimalloc_secure("mimalloc-secure", "cc", FAMILY GROWS PRELOADED FORKS): conforming preloading under_limits forking;
-            mimalloc2_secure("mimalloc2-secure", "cc", FAMILY GROWS PRELOADED): conforming preloading under_limits;
+            mimalloc2_secure("mimalloc2-secure", "cc", FAMILY GROWS PRELOADED AT_REST): conforming preloading under_limits;
             rpmalloc("rpmalloc", "cc", FAMILY GROWS PRELOADED FORKS MORE): conforming preloading under_limits forking in_cxx;
             snmalloc("snmalloc", "cc", FAMILY GROWS PRELOADED FORKS MORE): conforming preloading under_limits forking in_cxx;
             snmalloc_checks("snmalloc-checks", "cc", FAMILY GROWS PRELOADED): conforming preloading;
@@ -266,7 +272,7 @@ mod glibc {
 mod musl {
     super::allocators! {
         stock("stock", "musl-gcc", FAMILY): conforming;
-        mimalloc("mimalloc", "musl-gcc", FAMILY GROWS PRELOADED FORKS FORKS_IN_MUSL HUGE_PAGES FRUGAL): conforming preloading under_limits forking;
+        mimalloc("mimalloc", "musl-gcc", FAMILY GROWS PRELOADED FORKS FORKS_IN_MUSL AT_REST HUGE_PAGES FRUGAL): conforming preloading under_limits forking;
         jemalloc("jemalloc", "musl-gcc", FAMILY FORKS FORKS_IN_MUSL): conforming forking;
         hardened_malloc_light("hardened_malloc-light", "musl-gcc", FAMILY PRELOADED FORKS_IN_MUSL): conforming preloading;
         + test_all {
