@@ -9,11 +9,13 @@ mod adopt_corpus;
 mod adopt_trials;
 mod attacks;
 mod demo;
+mod emulator;
 mod figures;
 mod fuzz;
 mod inspect_corpus;
 mod known;
 mod machine;
+mod many_processors;
 mod measure;
 mod measurement;
 mod memory_counts;
@@ -59,7 +61,7 @@ enum Task {
         /// Only what others have published, repeated here
         #[arg(long, conflicts_with_all = ["hardened", "scaling"])]
         published: bool,
-        /// Only these programs; `figures` for what reheap itself costs, `in-step` for the counts of `--scaling`
+        /// Only these programs; `figures` for what reheap itself costs
         only: Vec<String>,
     },
     /// Compare a small program with glibc, stock musl and mimalloc in musl, and print a chart
@@ -90,6 +92,12 @@ enum Task {
     /// Count the instructions that programs for AArch64 execute with each libc and allocator, in an emulator
     CountPrograms {
         /// Where the table and the raw data are written, from the root of the workspace
+        #[arg(long, value_name = "DIRECTORY")]
+        directory: std::path::PathBuf,
+    },
+    /// Predict how threads hold each other up on one to 64 processors, in an emulator with a model of caches
+    ManyProcessors {
+        /// Where the page, its chart and the raw data are written, from the root of the workspace
         #[arg(long, value_name = "DIRECTORY")]
         directory: std::path::PathBuf,
     },
@@ -191,6 +199,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         } => fuzz::run(&workspace, seconds, at_once, &only),
         Task::CountMemory { into } => memory_counts::run(&workspace, into),
         Task::CountPrograms { directory } => program_counts::run(&workspace, &directory),
+        Task::ManyProcessors { directory } => many_processors::run(&workspace, &directory),
         Task::MeasureMemory { machine } => memory_functions::run(&workspace, machine),
         Task::MeasureStart { directory } => start::run(workspace, &directory),
         Task::MeasureTrust { machine, raw } => trust::run(&workspace, machine, raw),

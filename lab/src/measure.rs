@@ -170,15 +170,9 @@ pub(crate) fn run(
     for left_out in known.left_out.iter().chain(&prepared.left_out) {
         progress.say(format!("left out: {}: {}", left_out.name, left_out.reason));
     }
-    match subject {
-        Subject::Scaling if is_chosen(scaling::IN_STEP) => {
-            scaling::count(workspace, &progress, &raw)?;
-        }
-        Subject::All if is_chosen("figures") => {
-            let figures = figures::measure(workspace, &progress)?;
-            files::write(directory.join("figures.json"), files::json(&figures)?)?;
-        }
-        _ => (),
+    if subject == Subject::All && is_chosen("figures") {
+        let figures = figures::measure(workspace, &progress)?;
+        files::write(directory.join("figures.json"), files::json(&figures)?)?;
     }
     pages::write(workspace, &directory)?;
     progress.say(format!("written to `{}`", directory.display()));

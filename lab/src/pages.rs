@@ -16,6 +16,7 @@ mod tables;
 
 use crate::attacks;
 use crate::figures::Figures;
+use crate::many_processors;
 use crate::measurement;
 use crate::profiles;
 use crate::program_counts;
@@ -107,7 +108,7 @@ pub(crate) fn pages(workspace: &Workspace, directory: &Path) -> Result<Vec<Page>
         page("hardened/preloaded.md", preloaded);
     }
     let scaled = directory.join(scaling::DIRECTORY);
-    if scaled.join(scaling::RAW).exists() {
+    if scaled.exists() {
         page(scaling::PAGE, scaling::page(&scaled)?);
     }
     let repeated = directory.join(published::DIRECTORY);
@@ -140,6 +141,12 @@ pub(crate) fn pages(workspace: &Workspace, directory: &Path) -> Result<Vec<Page>
             program_counts::PAGE,
             program_counts::page(&files::read(&counted)?)?,
         );
+    }
+    let modelled = directory.join(many_processors::RAW);
+    if modelled.exists() {
+        let raw = files::read(&modelled)?;
+        page(many_processors::PAGE, many_processors::page(&raw)?);
+        page(many_processors::CURVES, many_processors::curves(&raw)?);
     }
     let attacks = directory.join(attacks::RAW);
     if attacks.exists() {

@@ -3,6 +3,7 @@
 //! It needs no such processor: a plugin of qemu counts (`lab/instructions.c`). Counts are no times, but all that can be
 //! known without one. The memory that the programs need is not: the emulator's own cannot be told from it.
 
+use crate::emulator;
 use crate::machine::today;
 use crate::measurement;
 use crate::programs::{REAL, RustProgram, rust_program};
@@ -92,7 +93,7 @@ pub(crate) fn run(workspace: &Workspace, directory: &Path) -> Result<()> {
         .collect::<Result<Vec<_>>>()?;
     let results = Results {
         date: today(),
-        emulator: version()?,
+        emulator: emulator::version("qemu-aarch64")?,
         programs,
     };
     let raw = files::json(&results)?;
@@ -116,14 +117,6 @@ fn programs(workspace: &Workspace) -> [RustProgram; 4] {
     ]
 }
 
-fn version() -> Result<String> {
-    let text = stdout_of(Command::new("qemu-aarch64").arg("--version"))?;
-    let first = text.lines().next().context("qemu has no version")?;
-    // Without the package's version.
-    let line = first.split(" (").next().unwrap_or(first);
-    Ok(line.replace(" version ", " "))
-}
-
 /// What builds and counts.
 struct Counting<'a> {
     workspace: &'a Workspace,
@@ -137,11 +130,7 @@ impl<'a> Counting<'a> {
     fn prepare(workspace: &'a Workspace, progress: &'a Progress) -> Result<Self> {
         let place = workspace.target.join("program-counts");
         files::make_directory(&place)?;
-        let plugin = place.join("instructions.so");
-        let mut cc = Command::new("cc");
-        cc.args(["-O2", "-shared", "-fPIC", "-o"]).arg(&plugin);
-        cc.arg(workspace.root.join("lab/instructions.c"));
-        progress.quietly("building the plugin", &mut cc)?;
+        let plugin = emulator::plugin(workspace, progress, "instructions", &place)?;
         Ok(Self {
             workspace,
             progress,

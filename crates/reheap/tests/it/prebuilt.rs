@@ -430,9 +430,9 @@ fn an_allocator_is_put_under_a_system_on_a_machine_that_can_build_nothing() {
         cat /target/etc/reheap-enabled.json > /record
         reheap disable --root /target
         reheap preload -a mimalloc -t purge_delay=7 -o /tmp
-        reheap preload -a mimalloc --libc musl -o /root
+        reheap preload -a mimalloc --libc musl -o /opt
         MIMALLOC_VERBOSE=1 LD_PRELOAD=$(echo /tmp/libmimalloc-*.so) reheap --version 2>&1
-        MIMALLOC_VERBOSE=1 LD_PRELOAD=$(echo /root/libmimalloc-*.so) musl 2>&1";
+        MIMALLOC_VERBOSE=1 LD_PRELOAD=$(echo /opt/libmimalloc-*.so) musl 2>&1";
     prints(
         &on(&machine, script),
         &[
