@@ -8,9 +8,9 @@
 // - A grown block begins at a multiple of SLOT, where few blocks of an allocator begin. So `free` needs one test of the
 //   address, and the allocator's own path stays as fast as it was. What is there is in a table with an entry for each slot.
 // - Fresh pages cost more than copying into pages that the allocator has kept. A program that needs large buffers again and
-//   again must not pay for that each time. So a block leaves the allocator only if it is larger than all the grown blocks
-//   that were freed before. That ends at KEEP_MAX. glibc decides by the same rule where a block comes from (M_MMAP_THRESHOLD
-//   in mallopt(3)).
+//   again must not pay for that each time, nor one whose hash table becomes larger and smaller over and over. So a block
+//   leaves the allocator only if it is larger than all the grown blocks that were freed before, or became much smaller. That
+//   ends at KEEP_MAX. glibc decides by such a rule where a block comes from (M_MMAP_THRESHOLD in mallopt(3)).
 // - A program that adds a little at a time gets room for a quarter more: then the kernel is asked, or the block copied, as
 //   many times as the logarithm of the size says. Room is address space. A page of it costs memory when it is touched.
 // - A mapping is one of 65,530 that a process may have (vm.max_map_count). Beyond COUNT_MAX grown blocks, the others stay
@@ -157,6 +157,12 @@ static size_t room(size_t held, size_t size) {
     return size - held < held / 4 ? size / 4 : 0;
 }
 
+// A block of this size has been freed, or has become much smaller. What is like it stays in the allocator from now on.
+static void stay_up_to(size_t held) {
+    size_t before = atomic_load_explicit(&leaves_from, memory_order_relaxed);
+    if (before < held && held <= KEEP_MAX) atomic_store_explicit(&leaves_from, held, memory_order_relaxed);
+}
+
 // Copies a grown block to one of the allocator's.
 static void *return_to_allocator(void *block, size_t held, size_t size) {
     void *copy = __reheap_malloc(size);
@@ -167,7 +173,8 @@ static void *return_to_allocator(void *block, size_t held, size_t size) {
 }
 
 static void *shrink(void *block, size_t held, size_t size) {
-    if (size < LARGE / 2) {
+    if (size < LARGE / 2 || (size <= held / 2 && held <= KEEP_MAX)) {
+        stay_up_to(held);
         void *copy = return_to_allocator(block, held, size);
         if (copy) return copy;
     }
@@ -246,8 +253,7 @@ int __reheap_free_grown(void *block) {
     size_t held = __reheap_grown_size(block);
     if (!held) return 0;
     int errno_before = errno;
-    size_t before = atomic_load_explicit(&leaves_from, memory_order_relaxed);
-    if (before < held && held <= KEEP_MAX) atomic_store_explicit(&leaves_from, held, memory_order_relaxed);
+    stay_up_to(held);
     unmap(block, held);
     errno = errno_before;
     return 1;

@@ -60,6 +60,11 @@ pub fn inner_name(function: &str) -> String {
     format!("{PREFIX}inner_{function}")
 }
 
+/// The function that an [`inner_name`] is of.
+pub fn of_inner_name(name: &str) -> Option<&str> {
+    name.strip_prefix(PREFIX)?.strip_prefix("inner_")
+}
+
 /// Whether a member that defines this symbol belongs to the libc's allocator.
 pub fn belongs_to_the_allocator(symbol: &str) -> bool {
     PUBLIC.contains(&symbol) || LIBC_INTERNAL.contains(&symbol) || STOCK.contains(&symbol)

@@ -1,6 +1,6 @@
 //! Names as people write them in their sources.
 
-use reheap_elf::family::PREFIX;
+use reheap_elf::family::{PREFIX, of_inner_name};
 
 /// Longer names are left as they are: demangling what a hostile file has for a name can take for ever.
 const MANGLED_BYTES_MAX: usize = 4096;
@@ -8,10 +8,13 @@ const MANGLED_BYTES_MAX: usize = 4096;
 const DEMANGLED_BYTES_MAX: usize = 64 << 10;
 
 /// A name of a Rust or C++ function as it is in the source; every other as it is. Derived libcs and preloads have mangled
-/// names of their allocator behind a prefix.
+/// names of their allocator behind a prefix, and its functions that the glue calls by names of their own.
 pub(crate) fn demangle(name: &str) -> String {
     if name.len() > MANGLED_BYTES_MAX {
         return name.to_owned();
+    }
+    if let Some(function) = of_inner_name(name) {
+        return function.to_owned();
     }
     let mangled = name
         .strip_prefix(PREFIX)
@@ -68,6 +71,7 @@ mod tests {
             ("_Znotaname", "_Znotaname"),
             ("__reheap__ZN3abc5WheelD1Ev", "abc::Wheel::~Wheel()"),
             ("__reheap_malloc", "__reheap_malloc"),
+            ("__reheap_inner_free", "free"),
         ] {
             assert_eq!(demangle(mangled), plain);
         }
