@@ -50,14 +50,12 @@ size_t qemu_plugin_tb_n_insns(const struct translated *);
 struct instruction *qemu_plugin_tb_get_insn(const struct translated *, size_t);
 const void *qemu_plugin_insn_data(const struct instruction *);
 size_t qemu_plugin_insn_size(const struct instruction *);
-uint64_t qemu_plugin_insn_vaddr(const struct instruction *);
-uint64_t qemu_plugin_start_code(void);
 bool qemu_plugin_mem_is_store(uint32_t);
 unsigned qemu_plugin_mem_size_shift(uint32_t);
 
 int qemu_plugin_version = 1;
 
-enum { LINE_BYTES = 64, CORES_MAX = 256, THREADS_MAX = 4096, HOTTEST = 8, BYTES_MAX = 15 };
+enum { LINE_BYTES = 64, CORES_MAX = 256, THREADS_MAX = 4096 };
 
 // Picoseconds. An instruction: what churn, larson and producers take on one thread of a server with 3 GHz, three in a cycle.
 // An atomic instruction on a line that is there: 20 cycles (Agner Fog's instruction tables, Ice Lake and Zen 3). `pause`: 140
@@ -84,15 +82,6 @@ struct core {
     uint64_t processors; // where the kernel writes on which ones it may run
 };
 
-// An instruction that may access memory.
-struct site {
-    struct site *next;
-    uint64_t offset;
-    bool is_atomic;
-    uint64_t moved;
-    int64_t waited;
-};
-
 struct block {
     unsigned instructions;
     int64_t time;
@@ -106,7 +95,7 @@ struct line {
 };
 
 static struct {
-    uint64_t instructions, atomics, moved, moved_far, contended, waits, wakes, yields;
+    uint64_t instructions, atomics, moved, waits;
     int64_t contended_time, thread_time;
 } seen;
 
@@ -120,7 +109,6 @@ static int64_t woken_at; // the clock of the last that woke another or ended
 static int64_t near = 51000, far = 51000;
 static int cluster = CORES_MAX;
 static FILE *out;
-static struct site *sites;
 
 static void fail(const char *what) {
     fprintf(stderr, "processors: %s\n", what);
@@ -295,30 +283,26 @@ static int64_t distance(const struct line *line, int core, bool writes) {
     return writes ? (is_far ? far : near) : (is_near ? near : far);
 }
 
-static void move(struct core *core, struct line *line, struct site *site, int64_t latency, bool writes) {
+static void move(struct core *core, struct line *line, int64_t latency, bool writes, bool is_atomic) {
     int64_t start = core->clock;
     bool takes_turns = writes || line->writer >= 0;
     seen.moved++;
-    seen.moved_far += latency == far && far != near;
-    site->moved++;
     if (takes_turns && line->busy_until > start) {
-        seen.contended++;
         seen.contended_time += line->busy_until - start;
         start = line->busy_until;
     }
     int64_t end = start + latency;
     if (takes_turns) line->busy_until = end;
-    if (writes && !site->is_atomic) return; // it waits in the buffer
-    site->waited += end - core->clock;
+    if (writes && !is_atomic) return; // it waits in the buffer
     core->clock = end;
 }
 
-static void access_line(struct core *core, uint64_t number, bool writes, struct site *site) {
+static void access_line(struct core *core, uint64_t number, bool writes, bool is_atomic) {
     struct line *line = line_of(number);
     int index = (int)(core - cores);
     if (writes ? line->writer == index : has(line, index)) return;
     int64_t latency = distance(line, index, writes);
-    if (latency) move(core, line, site, latency, writes);
+    if (latency) move(core, line, latency, writes, is_atomic);
     if (writes) memset(line->sharers, 0, sizeof line->sharers);
     add(line, index);
     line->writer = writes ? index : -1;
@@ -326,15 +310,14 @@ static void access_line(struct core *core, uint64_t number, bool writes, struct 
 
 static void access_memory(unsigned thread, uint32_t information, uint64_t address, void *data) {
     struct core *core = &cores[core_of[thread]];
-    struct site *site = data;
-    bool stores = qemu_plugin_mem_is_store(information);
-    if (site->is_atomic && stores) {
+    bool stores = qemu_plugin_mem_is_store(information), is_atomic = data != NULL;
+    if (is_atomic && stores) {
         seen.atomics++;
         core->clock += ATOMIC;
     }
     uint64_t first = address / LINE_BYTES;
     uint64_t last = (address + (1ull << qemu_plugin_mem_size_shift(information)) - 1) / LINE_BYTES;
-    for (uint64_t number = first; number <= last; number++) access_line(core, number, stores || site->is_atomic, site);
+    for (uint64_t number = first; number <= last; number++) access_line(core, number, stores || is_atomic, is_atomic);
 }
 
 // --- Calls of the kernel.
@@ -392,7 +375,6 @@ static void begin_call(plugin_id id, unsigned thread, int64_t call, uint64_t a, 
     core->thread = gettid();
     core->clock += CALL;
     core->processors = call == SYS_sched_getaffinity ? c : 0;
-    seen.yields += call == SYS_sched_yield || call == SYS_nanosleep || call == SYS_clock_nanosleep;
     called_futex = a, called_operation = b & FUTEX_CMD_MASK;
     if (call == SYS_clone && !has_started) {
         starting = core;
@@ -440,7 +422,6 @@ static void end_call(plugin_id id, unsigned thread, int64_t call, int64_t result
     pthread_mutex_lock(&mutex);
     if (core->state == IN_CALL) come_back(core, result);
     else if (call == SYS_futex && called_operation == FUTEX_WAKE && result > 0) {
-        seen.wakes += (uint64_t)result;
         woken_at = core->clock;
         expect(called_futex, (int)result);
         limit = 0;
@@ -453,7 +434,7 @@ static void end_call(plugin_id id, unsigned thread, int64_t call, int64_t result
 // --- Code.
 
 // `lock`, or an exchange with memory, which locks without being told to.
-static bool is_atomic(const unsigned char *code, size_t bytes) {
+static bool locks_a_line(const unsigned char *code, size_t bytes) {
     for (size_t i = 0; i + 1 < bytes; i++) {
         if (code[i] == 0xf0) return true;
         bool is_prefix = code[i] == 0xf2 || code[i] == 0xf3 || code[i] == 0x66 || code[i] == 0x64 || (code[i] & 0xf0) == 0x40;
@@ -481,64 +462,20 @@ static void translate(plugin_id id, struct translated *code) {
         const unsigned char *bytes = qemu_plugin_insn_data(instruction);
         size_t size = qemu_plugin_insn_size(instruction);
         block->time += time_of(bytes, size);
-        struct site *site = calloc(1, sizeof *site);
-        if (!site) fail("no memory");
-        site->offset = qemu_plugin_insn_vaddr(instruction) - qemu_plugin_start_code();
-        site->is_atomic = is_atomic(bytes, size);
-        pthread_mutex_lock(&mutex);
-        site->next = sites;
-        sites = site;
-        pthread_mutex_unlock(&mutex);
-        qemu_plugin_register_vcpu_mem_cb(instruction, access_memory, NO_REGISTERS, ACCESS_READ | ACCESS_WRITE, site);
+        void *is_atomic = locks_a_line(bytes, size) ? block : NULL;
+        qemu_plugin_register_vcpu_mem_cb(instruction, access_memory, NO_REGISTERS, ACCESS_READ | ACCESS_WRITE, is_atomic);
     }
     qemu_plugin_register_vcpu_tb_exec_cb(code, execute, NO_REGISTERS, block);
 }
 
 // --- The result.
 
-static int by_offset(const void *a, const void *b) {
-    const struct site *const *x = a, *const *y = b;
-    return ((*x)->offset > (*y)->offset) - ((*x)->offset < (*y)->offset);
-}
-
-static int by_waited(const void *a, const void *b) {
-    const struct site *const *x = a, *const *y = b;
-    return ((*y)->waited > (*x)->waited) - ((*y)->waited < (*x)->waited);
-}
-
-// The instructions that waited longest for lines. One that was translated several times counts once.
-static void write_hottest(void) {
-    size_t count = 0, kept = 0;
-    for (struct site *site = sites; site; site = site->next) count += site->moved > 0;
-    struct site **hot = calloc(count + 1, sizeof *hot);
-    if (!hot) fail("no memory");
-    for (struct site *site = sites; site; site = site->next)
-        if (site->moved > 0) hot[kept++] = site;
-    qsort(hot, kept, sizeof *hot, by_offset);
-    size_t sums = 0;
-    for (size_t i = 0; i < kept; i++) {
-        if (sums > 0 && hot[sums - 1]->offset == hot[i]->offset) {
-            hot[sums - 1]->moved += hot[i]->moved;
-            hot[sums - 1]->waited += hot[i]->waited;
-        } else {
-            hot[sums++] = hot[i];
-        }
-    }
-    qsort(hot, sums, sizeof *hot, by_waited);
-    for (size_t i = 0; i < sums && i < HOTTEST; i++)
-        fprintf(out, "%s{\"offset\": %llu, \"moved\": %llu, \"nanoseconds\": %lld}", i ? ", " : "",
-                (unsigned long long)hot[i]->offset, (unsigned long long)hot[i]->moved, (long long)hot[i]->waited / 1000);
-    free(hot);
-}
-
 static void finish(void) {
     // Of the threads that have ended: all but the first one.
     fprintf(out, "{\"nanoseconds\": %lld, ", (long long)seen.thread_time / 1000);
 #define COUNT(name) fprintf(out, "\"" #name "\": %llu, ", (unsigned long long)seen.name);
-    COUNT(instructions) COUNT(atomics) COUNT(moved) COUNT(moved_far) COUNT(contended) COUNT(waits) COUNT(wakes) COUNT(yields)
-    fprintf(out, "\"contended_nanoseconds\": %lld, \"hottest\": [", (long long)seen.contended_time / 1000);
-    write_hottest();
-    fprintf(out, "]}\n");
+    COUNT(instructions) COUNT(atomics) COUNT(moved) COUNT(waits)
+    fprintf(out, "\"contended_nanoseconds\": %lld}\n", (long long)seen.contended_time / 1000);
     if (fclose(out)) fail("cannot write the result");
 }
 

@@ -115,8 +115,7 @@ struct Counts {
     atomics: u64,
     /// Lines that came from another processor's cache.
     moved: u64,
-    /// Those of them that had to wait for other processors, and for how long.
-    contended: u64,
+    /// How long they waited for other processors that wanted them too.
     contended_nanoseconds: u64,
     /// Calls of futex(2) that may wait.
     waits: u64,
