@@ -115,32 +115,30 @@ pub(super) const MUTEX_REDIRECTS: &[(&str, &str)] = &[
     ("pthread_mutex_trylock", "__reheap_mutex_trylock"),
     ("pthread_mutex_unlock", "__reheap_mutex_unlock"),
 ];
-pub(super) const MIMALLOC_REDIRECTS: &[(&str, &str)] = &[
-    MUTEX_REDIRECTS[0],
-    MUTEX_REDIRECTS[1],
-    MUTEX_REDIRECTS[2],
-    ("prctl", "__reheap_prctl"),
-    ("mmap", "__reheap_mmap"),
-    ("sysinfo", "__reheap_sysinfo"),
-    ("access", "__reheap_access"),
-    ("syscall", "__reheap_syscall"),
-    ("pthread_key_delete", "__reheap_key_delete"),
-    ("getenv", "__reheap_getenv"),
-];
-pub(super) const MIMALLOC_2_REDIRECTS: &[(&str, &str)] = &[
-    MIMALLOC_REDIRECTS[0],
-    MIMALLOC_REDIRECTS[1],
-    MIMALLOC_REDIRECTS[2],
-    MIMALLOC_REDIRECTS[3],
-    MIMALLOC_REDIRECTS[4],
-    MIMALLOC_REDIRECTS[5],
-    MIMALLOC_REDIRECTS[6],
-    MIMALLOC_REDIRECTS[7],
-    MIMALLOC_REDIRECTS[8],
-    MIMALLOC_REDIRECTS[9],
+/// Redirects for both versions of mimalloc, then others.
+macro_rules! mimalloc_redirects {
+    ($($more:expr),*) => {
+        &[
+            MUTEX_REDIRECTS[0],
+            MUTEX_REDIRECTS[1],
+            MUTEX_REDIRECTS[2],
+            ("prctl", "__reheap_prctl"),
+            ("mmap", "__reheap_mmap"),
+            ("sysinfo", "__reheap_sysinfo"),
+            ("access", "__reheap_access"),
+            ("syscall", "__reheap_syscall"),
+            ("pthread_key_delete", "__reheap_key_delete"),
+            ("getenv", "__reheap_getenv"),
+            $($more),*
+        ]
+    };
+}
+pub(super) const MIMALLOC_REDIRECTS: &[(&str, &str)] = mimalloc_redirects!();
+/// For [`AT_REST`].
+pub(super) const MIMALLOC_2_REDIRECTS: &[(&str, &str)] = mimalloc_redirects!(
     ("pthread_key_create", "__reheap_key_create"),
-    ("pthread_setspecific", "__reheap_set_specific"),
-];
+    ("pthread_setspecific", "__reheap_set_specific")
+);
 pub(super) const MIMALLOC_PRELOAD: Additions = Additions {
     compiler_flags: &[],
     glue: &[

@@ -105,6 +105,11 @@ const AT_REST: &[Check] = &[Check(
     "at_rest",
 )];
 
+const JEMALLOC_AT_REST: &[Check] = &[Check(
+    "what is free goes back to the system, but for tables of 1 MiB",
+    "at_rest_of_jemalloc",
+)];
+
 /// What its authors built into mimalloc, and `last_block.c` must not lose, and what `huge_pages.c` adds.
 const OF_MIMALLOC: &[Check] = &[
     Check(
@@ -256,7 +261,7 @@ macro_rules! under_limits_of_address_space {
 allocators! {
     stock("stock", EVERY GROWS FORKS LIMITS COLLECTS): conformance under_limits;
     mimalloc("mimalloc", EVERY GROWS FORKS LIMITS BEYOND_MUSL FORKS_BEYOND_MUSL COLLECTS AT_REST OF_MIMALLOC FRUGAL): conformance under_limits;
-    jemalloc("jemalloc", EVERY GROWS FORKS LIMITS BEYOND_MUSL FORKS_BEYOND_MUSL AT_REST): conformance under_limits;
+    jemalloc("jemalloc", EVERY GROWS FORKS LIMITS BEYOND_MUSL FORKS_BEYOND_MUSL JEMALLOC_AT_REST): conformance under_limits;
     hardened_malloc_light("hardened_malloc-light", EVERY FORKS BEYOND_MUSL FORKS_BEYOND_MUSL):
         conformance under_limits_of_data;
     + test_all {

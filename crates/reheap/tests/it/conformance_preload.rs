@@ -177,6 +177,11 @@ const AT_REST: &[Check] = &[Check(
     "at_rest",
 )];
 
+const JEMALLOC_AT_REST: &[Check] = &[Check(
+    "what is free goes back to the system, but for tables of 1 MiB",
+    "at_rest_of_jemalloc",
+)];
+
 /// mimalloc may read its options before the libc is ready.
 const HUGE_PAGES: &[Check] = &[Check(
     "the heap has no huge pages, and the programs that it starts may have some",
@@ -255,7 +260,7 @@ mod glibc {
     super::allocators! {
         stock("stock", "cc", FAMILY): conforming;
         mimalloc("mimalloc", "cc", FAMILY GROWS PRELOADED FORKS MORE AT_REST HUGE_PAGES FRUGAL): conforming preloading under_limits forking in_cxx;
-        jemalloc("jemalloc", "cc", FAMILY GROWS PRELOADED FORKS MORE AT_REST): conforming preloading under_limits forking in_cxx;
+        jemalloc("jemalloc", "cc", FAMILY GROWS PRELOADED FORKS MORE JEMALLOC_AT_REST): conforming preloading under_limits forking in_cxx;
         hardened_malloc_light("hardened_malloc-light", "cc", FAMILY PRELOADED FORKS MORE): conforming preloading forking in_cxx;
         + test_all {
             mimalloc3("mimalloc3", "cc", FAMILY GROWS PRELOADED FORKS HUGE_PAGES): conforming preloading under_limits forking;

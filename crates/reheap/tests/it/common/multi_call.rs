@@ -24,6 +24,7 @@ impl Check {
     fn printed(self) -> String {
         let name = match self.source() {
             "fork_in_handler_threads" => "fork_in_handler",
+            "at_rest_of_jemalloc" => "at_rest",
             source => source,
         };
         format!("ok {name}\n")
