@@ -3,6 +3,8 @@
 //! cargo-nextest runs the tests of all executables at once, and notes how long each takes. Without it, `cargo test` runs
 //! one executable after the other, and only a nightly toolchain would tell the times.
 
+mod filter;
+
 use anyhow::{Context as _, Result, ensure};
 use reheap_allocators::catalogue::CATALOGUE;
 use std::fs;
@@ -11,7 +13,7 @@ use std::num::NonZero;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
-use xtask::command::shown;
+use xtask::command::{shown, stdout_of};
 use xtask::progress::Progress;
 use xtask::workspace::Workspace;
 
@@ -35,6 +37,9 @@ pub(crate) fn run(workspace: &Workspace, progress: &Progress, all: bool) -> Resu
     progress.step("building the tests", cargo.args(BUILD).args(extent))?;
     prepare_allocators(workspace, progress, all)?;
     let has_nextest = has_nextest(workspace);
+    if has_nextest {
+        check_filter(workspace)?;
+    }
     let mut tests = workspace.cargo();
     if has_nextest {
         tests.args(["nextest", "run", "--test-threads"]);
@@ -73,6 +78,19 @@ fn has_nextest(workspace: &Workspace) -> bool {
     version.args(["nextest", "--version"]);
     version.stdout(Stdio::null()).stderr(Stdio::null());
     version.status().is_ok_and(|status| status.success())
+}
+
+/// Fails if the filter of nextest names tests that there are not.
+fn check_filter(workspace: &Workspace) -> Result<()> {
+    let mut list = workspace.cargo();
+    list.args(["nextest", "list", "--message-format", "json"]);
+    list.args(["--workspace", "--locked"]);
+    let tests = filter::read_list(&stdout_of(&mut list)?)?;
+    let config = fs::read_to_string(workspace.root.join(filter::CONFIG));
+    filter::check(
+        &config.context("cannot read nextest's configuration")?,
+        &tests,
+    )
 }
 
 /// Fills the cache of the tests. A test that is run alone makes what it needs, and the others would wait for it.
