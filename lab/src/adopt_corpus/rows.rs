@@ -99,9 +99,13 @@ const fn yes(
 
 #[rustfmt::skip] // a table
 pub(super) const VERDICTS: &[Verdict] = &[
+    yes(("boa_cli", "0.22.0"), "condition-differs", ("src/main.rs", 56),
+        "the import has the conditions of line 65 with `dhat`, and so the same targets for which it is missing"),
     yes(("boa_cli", "0.22.0"), "condition-differs", ("src/main.rs", 65),
         "the manifest names the triple x86_64-unknown-linux-gnu, the code asks for processor, system and C library, \
          which other targets of rustc have, too"),
+    yes(("boa_cli", "0.22.0"), "condition-differs", ("src/main.rs", 69),
+        "`dhat` imports `mimalloc_safe`, which is optional, and only `fast-allocator` enables it"),
     yes(("cargo-shear", "1.14.0"), "condition-differs", ("src/main.rs", 2),
         "neither of the two dependencies is there for wasm, where the feature compiles the static all the same"),
     yes(("datafusion-python", "55.0.0"), "allocator-in-library", ("src/lib.rs", 67),
