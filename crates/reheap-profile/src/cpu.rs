@@ -163,6 +163,36 @@ impl Cpu {
     }
 }
 
+#[cfg(test)]
+impl Cpu {
+    /// One that has a sample of a process to look at, at that address, and very much before it.
+    pub(crate) fn far_behind(pid: u32, program_counter: u64) -> Self {
+        let (requests, waiting) = mpsc::channel();
+        let thread = thread::spawn(move || Worker::default().work(&waiting, false));
+        let cpu = Self { requests, thread };
+        let registers = crate::stacks::Registers {
+            program_counter,
+            stack_pointer: 0,
+            frame_pointer: 0,
+        };
+        cpu.send(Work::Records(vec![Record::Lost(1); 2_000_000]));
+        cpu.send(Work::Records(vec![Record::Sample(record::Sample {
+            pid,
+            in_kernel: false,
+            kernel: Vec::new(),
+            registers: Some(registers),
+            stack: Vec::new(),
+        })]));
+        cpu
+    }
+
+    /// How many samples of the process were in the hooks.
+    pub(crate) fn samples_in_hooks(self, pid: u32) -> u64 {
+        self.end(pid, 0);
+        self.finish()[&0].hooks
+    }
+}
+
 /// The events of all threads. A thread that begins while they are opened may have none, so then they are opened again.
 fn events_of(pid: u32) -> io::Result<Events> {
     let mut tids = by_number::threads(pid);

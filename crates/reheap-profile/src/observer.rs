@@ -257,3 +257,45 @@ impl Observer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::Cpu;
+    use reheap_proc::maps;
+    use std::fs;
+    use std::io::{Read as _, Write as _};
+    use std::process::{Command, Stdio};
+
+    /// What reheap put into a running process is gone right after the last look, and a thread that is sampled in there is
+    /// then nowhere. Here all of the process goes.
+    #[test]
+    fn after_the_last_look_no_sample_needs_the_process() {
+        let directory = tempfile::tempdir().unwrap();
+        let hooks = directory.path().join("libreheap-hooks");
+        fs::copy("/bin/cat", &hooks).unwrap();
+        let mut process = Command::new(&hooks)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // An answer shows that it runs.
+        process.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+        let answer = process.stdout.as_mut().unwrap();
+        answer.read_exact(&mut [0]).unwrap();
+        let pid = process.id();
+        let maps = fs::read(format!("/proc/{pid}/maps")).unwrap();
+        let is_its_code = |mapping: &maps::Mapping| {
+            mapping.is_executable && mapping.path.ends_with("libreheap-hooks")
+        };
+        let code = maps::parse(&maps).into_iter().find(is_its_code).unwrap();
+
+        let mut observer = Observer::new(Recording::create(1, None).unwrap()).unwrap();
+        observer.instruments.cpu = Some(Cpu::far_behind(pid, code.start));
+        observer.look_last();
+        process.kill().unwrap();
+        process.wait().unwrap();
+        let cpu = observer.instruments.cpu.take().unwrap();
+        assert_eq!(cpu.samples_in_hooks(pid), 1);
+    }
+}

@@ -15,7 +15,7 @@ use std::io;
 pub(super) struct Instruments {
     pub(super) tracer: Option<Tracer>,
     sampler: Option<Sampler>,
-    cpu: Option<Cpu>,
+    pub(super) cpu: Option<Cpu>,
     pub(super) injected: Injected,
 }
 
