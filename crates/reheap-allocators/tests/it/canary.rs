@@ -50,9 +50,10 @@ fn the_canary_answers_each_line() {
 
 #[test]
 fn options_baked_into_a_preload_reach_the_allocator_and_the_users_win() {
-    for (name, options, baked, users, said) in [
+    for (name, libcs, options, baked, users, said) in [
         (
             "mimalloc",
+            &[Libc::Glibc, Libc::Musl][..],
             ["purge_delay=4321", "huge_pages=allow"],
             ["option 'purge_delay': 4321", "option 'allow_thp': 1"],
             ("MIMALLOC_PURGE_DELAY", "77"),
@@ -60,6 +61,7 @@ fn options_baked_into_a_preload_reach_the_allocator_and_the_users_win() {
         ),
         (
             "mimalloc3",
+            &[Libc::Glibc],
             ["purge_delay=4321", "huge_pages=allow"],
             ["option 'purge_delay': 4321", "option 'allow_thp': 1"],
             ("MIMALLOC_PURGE_DELAY", "77"),
@@ -68,7 +70,7 @@ fn options_baked_into_a_preload_reach_the_allocator_and_the_users_win() {
     ] {
         let allocator = catalogue::find(name).unwrap();
         let tuning = Tuning::parse(allocator, &options).unwrap();
-        for libc in [Libc::Glibc, Libc::Musl] {
+        for &libc in libcs {
             let target = target(libc);
             let plain = preload::build(allocator, &target, &toolchain(&target), &cache()).unwrap();
             let directory = scratch_directory();

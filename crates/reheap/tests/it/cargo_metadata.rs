@@ -172,7 +172,7 @@ fn every_member_is_linked_with_its_own_choice_and_the_others_with_that_of_the_wo
 #[test]
 fn a_default_member_a_pattern_and_a_specification_have_the_choice_of_their_package() {
     let of = |allocator| format!("[package.metadata.reheap]\nallocator = \"{allocator}\"\n");
-    let members = [("one", &*of("mimalloc3")), ("two", &*of("rpmalloc"))];
+    let members = [("one", &*of("mimalloc")), ("two", &*of("rpmalloc"))];
     let project = workspace("default-members = [\"two\"]\n", &members);
     let has = |name: &str, allocator: &str| {
         let app = project.output(&format!("debug/{name}"));
@@ -184,11 +184,11 @@ fn a_default_member_a_pattern_and_a_specification_have_the_choice_of_their_packa
     has("one", "");
     has("two", "rpmalloc");
     run(&mut project.cargo_reheap("build -p one@0.1.0")).succeeded();
-    has("one", "mimalloc3");
-    run(&mut project.cargo_reheap("build --workspace -a snmalloc")).succeeded();
+    has("one", "mimalloc");
+    run(&mut project.cargo_reheap("build --workspace -a jemalloc")).succeeded();
     run(&mut project.cargo_reheap("build -p o*")).succeeded();
-    has("one", "mimalloc3");
-    has("two", "snmalloc");
+    has("one", "mimalloc");
+    has("two", "jemalloc");
     run(&mut project.cargo_reheap("build --workspace --exclude one")).succeeded();
     has("two", "rpmalloc");
 }

@@ -49,10 +49,7 @@ const EVERY: &[Check] = &[
 
 /// What the allocator and the libc do about locks.
 const FORKS: &[Check] = &[
-    Check(
-        "hundreds of forks while other threads allocate succeed",
-        "fork",
-    ),
+    Check("forks while other threads allocate succeed", "fork"),
     Check("threads may fork at once", "fork_at_once"),
     Check(
         "a program may fork while its streams allocate",

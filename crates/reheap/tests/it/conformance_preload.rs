@@ -126,10 +126,7 @@ const PRELOADED: &[Check] = &[
 
 /// How an allocator gets through a fork depends on the libc, and on the kind of its locks.
 const FORKS: &[Check] = &[
-    Check(
-        "hundreds of forks while other threads allocate succeed",
-        "fork",
-    ),
+    Check("forks while other threads allocate succeed", "fork"),
     Check("threads may fork at once", "fork_at_once"),
     Check(
         "a program may fork while its streams allocate",

@@ -21,6 +21,13 @@
 #define MIB ((size_t)1 << 20)
 #define GIB ((size_t)1 << 30)
 
+// How often a program tries what goes wrong by chance. `make test` tries a quarter of it (`common/multi_call.rs`).
+#ifdef SAMPLE
+#define TIMES(all) ((all) / 4)
+#else
+#define TIMES(all) (all)
+#endif
+
 #define CHECK(condition) ((condition) ? (void)0 : check_failed(__FILE__, __LINE__, #condition))
 
 // The least size that realloc gives a block for: glibc frees when it is 0 (see `family`).

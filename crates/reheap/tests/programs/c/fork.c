@@ -1,4 +1,4 @@
-// Hundreds of forks while other threads allocate, begin and end; every child allocates.
+// Forks while other threads allocate, begin and end; every child allocates.
 //
 // A lock that some other thread holds at the moment of the fork stays locked for ever in the child, so the child
 // deadlocks in its next allocation unless the allocator waits for quiet before a fork. Threads that begin and end hold
@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <sys/wait.h>
 
-enum { WORKERS = 3, FORKS = 300, MAILBOXES = 64 };
+enum { WORKERS = 3, FORKS = TIMES(300), MAILBOXES = 64 };
 
 static atomic_bool stop;
 static _Atomic(char *) mailboxes[MAILBOXES];

@@ -13,7 +13,7 @@
 #define OTHERS 0
 #endif
 
-enum { FORKS = 80, STEPS_OF_CHILD = 2000 };
+enum { FORKS = TIMES(80), STEPS_OF_CHILD = 2000 };
 
 static atomic_int forks;
 static atomic_bool stop;

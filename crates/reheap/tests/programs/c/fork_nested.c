@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <sys/wait.h>
 
-enum { FORKS = 300 };
+enum { FORKS = TIMES(300) };
 
 static atomic_int begun, handled, is_done;
 

@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <sys/wait.h>
 
-enum { FLUSHERS = 4, WRITERS = 4, FORKS = 200 };
+enum { FLUSHERS = 4, WRITERS = 4, FORKS = TIMES(200) };
 
 static atomic_bool stop;
 static FILE *log_stream;

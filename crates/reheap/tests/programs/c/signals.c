@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <sys/time.h>
 
-enum { THREADS = 4, SIGNALS = 2000 };
+enum { THREADS = 4, SIGNALS = TIMES(2000) };
 
 static atomic_int received;
 static atomic_bool stop;

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <sys/wait.h>
 
-enum { SPAWNERS = 4, ALLOCATORS = 3, ROUNDS = 20 };
+enum { SPAWNERS = 4, ALLOCATORS = 3, ROUNDS = TIMES(20) };
 
 extern char **environ;
 
