@@ -3,10 +3,9 @@
 
 use crate::stat::Stat;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::iter;
-use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -159,31 +158,4 @@ pub fn resident_bytes(pid: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
     let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
     Some(pages * rustix::param::page_size() as u64)
-}
-
-/// How much of a range of a process's memory is resident, in bytes.
-///
-/// # Errors
-/// When the process has ended, or is another user's.
-pub fn resident_within(pid: u32, start: u64, bytes: u64) -> io::Result<u64> {
-    const PRESENT: u64 = 1 << 63; // Documentation/admin-guide/mm/pagemap.rst
-    const ENTRIES: u64 = 16384;
-    let page = rustix::param::page_size() as u64;
-    let file = File::open(format!("/proc/{pid}/pagemap"))?;
-    let (mut resident, mut next, end) = (0, start / page, (start + bytes) / page);
-    let mut entries = vec![0; 8 * ENTRIES as usize];
-    while next < end {
-        let wanted = 8 * (end - next).min(ENTRIES) as usize;
-        let read = file.read_at(&mut entries[..wanted], next * 8)?;
-        let (words, _) = entries[..read].as_chunks::<8>();
-        if words.is_empty() {
-            break;
-        }
-        let present = words
-            .iter()
-            .filter(|word| u64::from_le_bytes(**word) & PRESENT != 0);
-        resident += present.count() as u64 * page;
-        next += words.len() as u64;
-    }
-    Ok(resident)
 }

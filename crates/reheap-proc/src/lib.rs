@@ -5,6 +5,7 @@
 pub mod by_number;
 pub mod maps;
 pub mod memory;
+pub mod pagemap;
 pub mod process;
 pub mod stat;
 pub mod status;

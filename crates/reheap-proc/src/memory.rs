@@ -99,7 +99,8 @@ fn areas(mappings: &[Mapping]) -> Vec<Area> {
     areas.into_values().collect()
 }
 
-fn is_arena(mapping: &Mapping, next: Option<&Mapping>) -> bool {
+/// Whether a mapping is the used part of a heap of a glibc arena; `next` is the mapping behind it.
+pub fn is_arena(mapping: &Mapping, next: Option<&Mapping>) -> bool {
     const HEAP_BYTES: u64 = 64 << 20;
     let is_anonymous = |mapping: &Mapping| mapping.path.as_os_str().is_empty();
     let begins_like_one = is_anonymous(mapping)

@@ -58,6 +58,7 @@ static struct place *claim_place(u32 access) {
             place->order = __atomic_fetch_add(&shared->places_taken, 1, __ATOMIC_RELAXED);
             name_malloc_file(place);
             place->tables = (u64)tables;
+            place->directory = (u64)directory;
             place->began = __atomic_load_n(&shared->now, __ATOMIC_RELAXED);
             system_call(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe", (long)place->program, PATH_BYTES - 1, 0, 0);
             // Last: reheap looks at no place before it has a number.

@@ -116,6 +116,10 @@ static struct entry *entry_for(struct place *place, const void *block) {
     return likely(distance) ? entry_at(distance, address) : NULL;
 }
 
+// The block is free. Its size stays, so that reheap can tell the pages where a block has been from all others.
+INLINE void forget(struct entry *entry) { *(u8 *)&entry->block = 0; }
+_Static_assert((LIVE | SAMPLED) < 256 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the first byte says that it is live");
+
 INLINE u64 size_of(u64 block) { return block >> SIZE_SHIFT; }
 INLINE u32 slot_of(u64 block) { return block >> SLOT_SHIFT & ((1 << SLOT_BITS) - 1); }
 INLINE u32 number_of(const struct slot *slot) { return slot_of(slot->mark); }

@@ -249,7 +249,7 @@ INLINE struct entry take_entry(const void *block) {
     struct entry *entry = find_entry(block);
     if (unlikely(!entry)) return (struct entry){0};
     struct entry taken = *entry;
-    entry->block = 0;
+    forget(entry);
     return taken;
 }
 
@@ -297,7 +297,7 @@ INLINE int note_free_quickly(struct slot *slot, const void *block) {
     if (unlikely(!distance || (uint16_t)entry->block != (uint16_t)slot->mark)) return 0;
     struct entry taken = *entry;
     if (unlikely(!spend(&slot->freed, size_of(taken.block)))) return 0;
-    entry->block = 0;
+    forget(entry);
     note_life(slot, taken, (u32)slot->number - taken.number);
     return 1;
 }

@@ -4,7 +4,7 @@
 // It is one file without a name (memfd_create(2)), mapped whole: a child that was forked gets it from its parent, also
 // when it has closed all descriptors, changed its root or its user. Each process takes a place in it, and each thread of
 // the process a slot in that. All pages that nobody wrote to take no memory.
-#define MAGIC 0x3450706165686572 /* "reheapP4" */
+#define MAGIC 0x3550706165686572 /* "reheapP5" */
 
 enum {
     PLACES = 1024,            // processes at a time
@@ -111,6 +111,7 @@ struct place {
     char malloc_file[PROGRAM_PATH_BYTES]; // of a preload: the library that malloc is in; empty if it is not known
     u64 order;                  // how many places were taken before it: those that are free are taken again
     u32 is_bypassed;            // 1: the program calls that malloc, and not the hooks
+    u64 directory;              // of the tables of blocks; its address in the process
 };
 
 enum { IN_HOOK = 1 };
@@ -185,6 +186,7 @@ AT(place, peak_blocks, 331912);
 AT(place, malloc_file, 331928);
 AT(place, order, 332936);
 AT(place, is_bypassed, 332944);
+AT(place, directory, 332952);
 AT(slot, inside, 8 * 2);
 AT(slot, allocated, 8 * 4);
 AT(slot, freed, 8 * 6);

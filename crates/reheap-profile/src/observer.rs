@@ -2,7 +2,7 @@
 //! wrote down when it ends.
 //!
 //! Here is the loop. [`processes`] has the processes that are watched, and [`watched`] what is known of each: [`identity`],
-//! [`memory`], [`threads`]. [`instruments`] record besides.
+//! [`memory`], [`resident`], [`threads`]. [`instruments`] record besides.
 
 mod identity;
 mod injected;
@@ -10,6 +10,7 @@ mod instruments;
 mod memory;
 mod observed;
 mod processes;
+mod resident;
 mod threads;
 mod watched;
 
@@ -29,7 +30,7 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use watched::End;
+use watched::{Blocks, End};
 
 /// The time between two looks.
 pub const INTERVAL: Duration = Duration::from_millis(1);
@@ -121,6 +122,7 @@ impl Observer {
     /// From now on a process that has run for some time is watched: only what it uses from now on counts.
     pub fn attaches_to(&mut self, pid: u32) {
         self.processes.counts_from(pid, by_number::usage(pid));
+        self.processes.blocks = Blocks::Newer;
     }
 
     /// Whether a process has not ended.
@@ -169,6 +171,10 @@ impl Observer {
         self.notice_processes();
         self.look_at_others();
         self.notice_ends();
+        let now = self.elapsed();
+        for (place, watched) in &mut self.processes.watched {
+            watched.look_last(&self.recording, *place, now);
+        }
         self.instruments.catch_up();
     }
 

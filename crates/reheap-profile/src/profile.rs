@@ -100,6 +100,12 @@ pub struct Process {
     pub live_at_end: Live,
     /// Memory over time, oldest first.
     pub curve: Vec<Point>,
+    /// Where resident memory was when most was seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resident_most: Option<ResidentParts>,
+    /// Where it was when it was seen last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resident_last: Option<ResidentParts>,
     /// The threads that allocated or freed, busiest first.
     pub threads: Vec<Thread>,
     /// Where the CPU time went.
@@ -266,6 +272,43 @@ pub struct Point {
     /// The process's resident memory in bytes, without what the hooks take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resident_bytes: Option<u64>,
+}
+
+/// Where resident memory is, without what the hooks take: the parts add up to it. Rounding is estimated from some blocks of
+/// each size.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ResidentParts {
+    /// When it was seen.
+    pub seconds: f64,
+    /// All of it.
+    pub resident_bytes: u64,
+    /// What the program asked for and has not freed, as far as it is resident.
+    pub live_bytes: u64,
+    /// What the allocator gave beyond that; `None` where nothing tells, and it is in `free_in_pages_bytes`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounding_bytes: Option<u64>,
+    /// The rest of the pages that hold a live block; `None` where not all live blocks are known, and it is in `other_bytes`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub free_in_pages_bytes: Option<u64>,
+    /// Pages in which blocks were, and none is; `None` in the same cases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub free_pages_bytes: Option<u64>,
+    /// Pages in which no block was seen: code, stacks, data of the program and of the allocator, and what the program mapped
+    /// itself.
+    pub other_bytes: u64,
+}
+
+impl ResidentParts {
+    /// What is known where some live blocks are not.
+    pub(crate) fn with_unknown_blocks(self) -> Self {
+        let free = self.free_in_pages_bytes.unwrap_or(0) + self.free_pages_bytes.unwrap_or(0);
+        Self {
+            free_in_pages_bytes: None,
+            free_pages_bytes: None,
+            other_bytes: self.other_bytes + free,
+            ..self
+        }
+    }
 }
 
 /// What one thread did.

@@ -29,7 +29,7 @@ const NAME: &str = "reheap-profile";
 /// Names the recording to the hooks of a preload.
 pub const VARIABLE: &str = "REHEAP_PROFILE";
 
-const MAGIC: u64 = u64::from_le_bytes(*b"reheapP4");
+const MAGIC: u64 = u64::from_le_bytes(*b"reheapP5");
 /// How many processes can be watched at a time.
 const PLACES: usize = 1024;
 const SLOTS: usize = 16384;
@@ -92,6 +92,7 @@ const PEAK_BLOCKS: usize = 331_912;
 const MALLOC_FILE: usize = 331_928;
 const ORDER: usize = 332_936;
 const IS_BYPASSED: usize = 332_944;
+const DIRECTORY: usize = 332_952;
 
 /// The address space that entries for 64 MiB take.
 const CHUNK_BYTES: u64 = 64 << 20;
@@ -192,12 +193,16 @@ impl Recording {
     /// Whether a process has it in its memory. What ended has nothing there any more.
     pub(crate) fn is_mapped_by(&self, pid: u32) -> bool {
         let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+        maps::parse(&maps)
+            .iter()
+            .any(|mapping| self.is_mapped_at(mapping))
+    }
+
+    /// Whether that is a process's mapping of it.
+    pub(crate) fn is_mapped_at(&self, mapping: &Mapping) -> bool {
         let own = self.memory.file().metadata().map(|file| file.ino());
-        let is_it = |mapping: &Mapping| {
-            own.as_ref().is_ok_and(|own| *own == mapping.inode)
-                && mapping.path == Path::new(&format!("/memfd:{NAME}"))
-        };
-        maps::parse(&maps).iter().any(is_it)
+        own.is_ok_and(|own| own == mapping.inode)
+            && mapping.path == Path::new(&format!("/memfd:{NAME}"))
     }
 
     /// Tells the hooks what time it is, since the start of the command.
@@ -407,6 +412,11 @@ impl Recording {
         (self.word(place, TABLES), chunks * CHUNK_BYTES)
     }
 
+    /// Where the directory of these tables is in the process.
+    pub(crate) fn directory(&self, place: Place) -> u64 {
+        self.word(place, DIRECTORY)
+    }
+
     /// About how much of the recording the process has in its own memory.
     pub(crate) fn shared_bytes(&self, place: Place) -> u64 {
         let threads = u64::from(self.half(place, THREADS));
@@ -574,6 +584,7 @@ mod tests {
             recording.live(place);
             recording.lost(place);
             recording.tables(place);
+            recording.directory(place);
             recording.maps(place);
             recording.counts(place);
             recording.threads(place);

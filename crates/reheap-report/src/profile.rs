@@ -16,6 +16,7 @@ mod histogram;
 mod html;
 mod json;
 mod number;
+mod parts;
 mod pprof;
 mod screen;
 mod shares;

@@ -4,6 +4,7 @@ use crate::curve::Curve;
 use crate::profile::{Live, Peak, Point};
 use crate::recording::{LiveNow, Place, Recording, STEP_BYTES};
 use reheap_proc::by_number;
+use reheap_proc::pagemap::Pagemap;
 use std::time::{Duration, Instant};
 
 /// What was seen of a process's memory.
@@ -115,8 +116,9 @@ impl LookAtResident {
         let begin = Instant::now();
         let resident = by_number::resident_bytes(pid).filter(|bytes| *bytes > 0)?;
         let (tables, bytes) = recording.tables(place);
-        let ours =
-            by_number::resident_within(pid, tables, bytes).ok()? + recording.shared_bytes(place);
+        let pagemap = Pagemap::open(pid).ok()?;
+        let of_tables = pagemap.resident_bytes(tables..tables.saturating_add(bytes));
+        let ours = of_tables.ok()? + recording.shared_bytes(place);
         *self = Self {
             took: begin.elapsed(),
             at: now,

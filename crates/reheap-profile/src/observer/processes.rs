@@ -1,7 +1,7 @@
 //! Which processes are being watched, and which have ended.
 
 use super::identity::Identity;
-use super::watched::{End, Watched};
+use super::watched::{Blocks, End, Watched};
 use crate::profile::Process;
 use crate::recording::{Place, Recording};
 use crate::samples::ProcessId;
@@ -17,6 +17,8 @@ pub(super) struct Processes {
     pub(super) ended: Vec<(ProcessId, Process)>,
     /// How many processes have numbers that nobody knows.
     pub(super) hidden: u32,
+    /// Which blocks are known, also of those that others forked.
+    pub(super) blocks: Blocks,
     next: ProcessId,
     /// What processes had used before they were watched: one that was attached to, and those that execute another program.
     before: HashMap<u32, Usage>,
@@ -51,7 +53,7 @@ impl Processes {
                 Usage::default()
             }
         };
-        let watched = Watched::new(self.next, identity, before);
+        let watched = Watched::new(self.next, identity, before, self.blocks);
         self.next += 1;
         self.watched.insert(place, watched);
     }

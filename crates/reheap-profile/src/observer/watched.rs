@@ -3,8 +3,9 @@
 use super::identity::Identity;
 use super::injected::Injected;
 use super::memory::LiveMemory;
+use super::resident::ResidentLooks;
 use super::threads::ThreadLooks;
-use crate::profile::{Access, Live, Lost, Process, Sites};
+use crate::profile::{Access, Live, Lost, Process, ResidentParts, Sites};
 use crate::recording::{How, Place, Recording};
 use crate::samples::ProcessId;
 use reheap_proc::by_number::{self, Usage};
@@ -17,6 +18,8 @@ pub(super) struct Watched {
     pub(super) number: ProcessId,
     pub(super) identity: Identity,
     memory: LiveMemory,
+    resident: ResidentLooks,
+    blocks: Blocks,
     threads: ThreadLooks,
     /// The names of threads, by number.
     names: BTreeMap<u32, String>,
@@ -26,6 +29,15 @@ pub(super) struct Watched {
     before: Usage,
     /// Sampled stacks that found no room with the sampler.
     pub(super) lost_stacks: u64,
+}
+
+/// Which of a process's live blocks the hooks know.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Blocks {
+    #[default]
+    All,
+    /// Not those from before a process was attached to.
+    Newer,
 }
 
 /// What has ended, of a process that was watched.
@@ -38,10 +50,17 @@ pub(super) enum End {
 
 impl Watched {
     /// A process that had used so much before.
-    pub(super) fn new(number: ProcessId, identity: Identity, before: Usage) -> Self {
+    pub(super) fn new(
+        number: ProcessId,
+        identity: Identity,
+        before: Usage,
+        blocks: Blocks,
+    ) -> Self {
         Self {
             number,
             memory: LiveMemory::new(),
+            resident: ResidentLooks::default(),
+            blocks,
             threads: ThreadLooks::new(Duration::from_secs_f64(identity.began)),
             identity,
             names: BTreeMap::new(),
@@ -73,6 +92,16 @@ impl Watched {
             self.add_point(recording, place, now);
         } else {
             self.memory.raise(recording, place, now);
+        }
+        if let Some(pid) = self.identity.in_proc {
+            self.resident.look(pid, recording, place, now);
+        }
+    }
+
+    /// Looks where its resident memory is, before nobody looks any more.
+    pub(super) fn look_last(&mut self, recording: &Recording, place: Place, now: Duration) {
+        if let Some(pid) = self.identity.in_proc.filter(|_| self.is_there()) {
+            self.resident.look_now(pid, recording, place, now);
         }
     }
 
@@ -107,6 +136,18 @@ impl Watched {
         };
         let usage = self.usage.map(|usage| usage.since(self.before));
         let lost = recording.lost(place);
+        let is_each_block_known = self.blocks == Blocks::All
+            && lost.blocks == 0
+            && lost.calls == 0
+            && not_counted.is_empty();
+        let known = |parts: ResidentParts| {
+            if is_each_block_known {
+                parts
+            } else {
+                parts.with_unknown_blocks()
+            }
+        };
+        let (most, last) = self.resident.parts();
         Process {
             pid: self.identity.pid,
             parent: recording.forked_by(place),
@@ -126,6 +167,8 @@ impl Watched {
             },
             time: usage.map(|usage| self.threads.time(usage)),
             curve: self.memory.into_points(),
+            resident_most: most.map(known),
+            resident_last: last.map(known),
             threads,
             sites: Sites::default(),
             lost: Lost {

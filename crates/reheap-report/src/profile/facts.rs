@@ -4,6 +4,7 @@
 
 use crate::profile::histogram::{blocks, scaled, short_bytes};
 use crate::profile::number::grouped;
+use crate::profile::parts;
 use crate::profile::shares;
 use crate::profile::whole::{Whole, calls, share};
 use reheap_bench::figures::{bytes, percent, seconds};
@@ -27,11 +28,13 @@ pub(crate) struct Fact {
 
 /// All that was observed.
 pub(crate) fn facts(whole: &Whole<'_>) -> Vec<Fact> {
-    let said = [
+    let live = [
         ("Calls", called(whole)),
         ("Allocated", allocated(whole)),
         ("Peak", peak(whole)),
         ("Resident", resident(whole)),
+    ];
+    let rest = [
         ("Not freed", not_freed(whole)),
         ("Frees", freed(whole)),
         ("Realloc", reallocated(whole)),
@@ -40,10 +43,10 @@ pub(crate) fn facts(whole: &Whole<'_>) -> Vec<Fact> {
         ("CPU shares", whole.time.as_ref().and_then(shares::said)),
         ("Waiting", waited(whole)),
     ];
-    let facts = said.into_iter();
-    facts
-        .filter_map(|(name, said)| said.map(|said| Fact { name, said }))
-        .collect()
+    let fact = |(name, said): (_, Option<String>)| said.map(|said| Fact { name, said });
+    let live = live.into_iter().filter_map(fact);
+    let rest = rest.into_iter().filter_map(fact);
+    live.chain(parts::facts(whole)).chain(rest).collect()
 }
 
 /// How the command ended, and what was watched of it.

@@ -3,7 +3,7 @@
 //! A file that was cut, damaged or written by somebody else must not make a report panic or show nonsense, so all that
 //! a report relies on is looked at here, once.
 
-use reheap_profile::profile::{FORMAT, Process, Profile, Site, TimeShares};
+use reheap_profile::profile::{FORMAT, Process, Profile, ResidentParts, Site, TimeShares};
 use serde_json::Value;
 
 /// No figure of a process is larger: 2^64, as a time, a count or an amount of memory.
@@ -87,6 +87,9 @@ fn check_process(process: &Process) -> Result<(), ReadError> {
     for point in &process.curve {
         check("a time", point.seconds)?;
     }
+    for parts in process.resident_most.iter().chain(&process.resident_last) {
+        check_parts(parts)?;
+    }
     for bucket in &process.counts.lifetimes {
         check("a lifetime", bucket.below_seconds.unwrap_or(0.0))?;
     }
@@ -98,6 +101,27 @@ fn check_process(process: &Process) -> Result<(), ReadError> {
         check_site(site, frames)?;
     }
     Ok(())
+}
+
+fn check_parts(parts: &ResidentParts) -> Result<(), ReadError> {
+    check("the time of a look", parts.seconds)?;
+    let optional = [
+        parts.rounding_bytes,
+        parts.free_in_pages_bytes,
+        parts.free_pages_bytes,
+    ];
+    let all = optional
+        .into_iter()
+        .flatten()
+        .chain([parts.live_bytes, parts.other_bytes]);
+    let sum = all.fold(0u64, u64::saturating_add);
+    if sum == parts.resident_bytes {
+        Ok(())
+    } else {
+        let resident = parts.resident_bytes;
+        let said = format!("{resident} bytes are resident, and their parts are {sum}");
+        Err(ReadError::Impossible(said))
+    }
 }
 
 fn check_time(time: &TimeShares) -> Result<(), ReadError> {

@@ -6,6 +6,7 @@
 use crate::escape::shell;
 use crate::profile::histogram::short_seconds;
 use crate::profile::number::grouped;
+use crate::profile::parts::free_and_resident;
 use crate::profile::whole::{Whole, share};
 use reheap_bench::figures::{bytes, number, percent, seconds};
 use reheap_profile::profile::{Ending, Profile, TimeShares};
@@ -38,6 +39,8 @@ pub struct Verdict {
     pub replaceable_memory_functions: Option<f64>,
     /// Whether other threads free so many blocks that it costs some allocators much.
     pub hands_blocks_over: bool,
+    /// What may keep less memory that is free and still resident, if that is known.
+    pub advice: Option<String>,
 }
 
 /// Why another allocator may be worth a try.
@@ -72,12 +75,12 @@ impl Verdict {
                 reason_to_try: None,
                 replaceable_memory_functions: None,
                 hands_blocks_over: false,
+                advice: None,
             };
         }
-        let memory: Vec<String> = [retained(whole), rounded_up(whole)]
-            .into_iter()
-            .flatten()
-            .collect();
+        let free = whole.largest.and_then(free_and_resident);
+        let resident = free.map(|free| free.said()).or_else(|| retained(whole));
+        let memory: Vec<String> = resident.into_iter().chain(rounded_up(whole)).collect();
         let reason_to_try = match gain_max {
             Some(gain) if gain >= MEASURABLE => Some(Reason::Time),
             _ if !memory.is_empty() => Some(Reason::Memory),
@@ -101,6 +104,10 @@ impl Verdict {
             reason_to_try,
             replaceable_memory_functions: replaceable_memory_functions(whole),
             hands_blocks_over: freed_by_another_thread(whole).is_some(),
+            advice: whole
+                .largest
+                .zip(free)
+                .and_then(|(process, free)| free.advice(process, &short_command(whole.profile))),
         }
     }
 
@@ -133,17 +140,26 @@ impl Verdict {
         let file = file.map_or_else(String::new, |file| {
             format!(" --profile {}", crate::escape::shell_word(file))
         });
-        let command = shell(&profile.command);
-        let command = if command.chars().count() <= COMMAND_LETTERS_MAX && !command.is_empty() {
-            command
-        } else {
-            "…".to_owned()
-        };
+        let command = short_command(profile);
         let goal = match reason {
             Reason::Memory => " --goal memory",
             Reason::Time | Reason::Unknown => "",
         };
-        format!("Try: `reheap recommend{goal}{file} -- {command}`")
+        let recommend = format!("Try: `reheap recommend{goal}{file} -- {command}`");
+        match &self.advice {
+            Some(advice) => format!("{recommend}. {advice}"),
+            None => recommend,
+        }
+    }
+}
+
+/// The command, if it is worth repeating.
+fn short_command(profile: &Profile) -> String {
+    let command = shell(&profile.command);
+    if command.chars().count() <= COMMAND_LETTERS_MAX && !command.is_empty() {
+        command
+    } else {
+        "…".to_owned()
     }
 }
 

@@ -337,6 +337,7 @@ mod tests {
             reason_to_try: None,
             replaceable_memory_functions: None,
             hands_blocks_over: false,
+            advice: None,
         };
         assert_eq!(
             of_profile(&verdict),

@@ -67,6 +67,7 @@ mod profile_cpu;
 mod profile_definitions;
 mod profile_manners;
 mod profile_others;
+mod profile_resident;
 mod protections;
 mod real_programs;
 mod recommend;

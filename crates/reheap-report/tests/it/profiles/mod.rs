@@ -6,8 +6,8 @@ pub mod shaken;
 
 use reheap_profile::profile::{
     Access, Counts, Ending, FORMAT, Frame, LifetimeBucket, LifetimeInAllocationsBucket, Live, Lost,
-    Measured, Peak, Point, Process, Profile, Realloc, Site, Sites, SizeBucket, Thread, TimeShares,
-    Unseen, Usable,
+    Measured, Peak, Point, Process, Profile, Realloc, ResidentParts, Site, Sites, SizeBucket,
+    Thread, TimeShares, Unseen, Usable,
 };
 use std::collections::BTreeMap;
 use std::f64::consts::TAU;
@@ -56,6 +56,8 @@ pub fn process(pid: u32, program: &str, seconds: f64) -> Process {
         peak: Peak::default(),
         live_at_end: Live::default(),
         curve: Vec::new(),
+        resident_most: None,
+        resident_last: None,
         threads: Vec::new(),
         time: None,
         sites: Sites::default(),
@@ -452,6 +454,18 @@ pub fn several() -> Profile {
     }
 }
 
+fn parts(seconds: f64, live_bytes: u64, free_bytes: u64) -> ResidentParts {
+    ResidentParts {
+        seconds,
+        resident_bytes: live_bytes + live_bytes / 8 + free_bytes + 3 * MIB,
+        live_bytes,
+        rounding_bytes: Some(live_bytes / 8),
+        free_in_pages_bytes: Some(free_bytes / 4),
+        free_pages_bytes: Some(free_bytes - free_bytes / 4),
+        other_bytes: 3 * MIB,
+    }
+}
+
 /// Memory that the program did not ask for: rounding and retention, next to little time in the allocator.
 pub fn wasteful() -> Profile {
     let mut only = usual();
@@ -464,6 +478,8 @@ pub fn wasteful() -> Profile {
     for point in &mut process.curve {
         point.resident_bytes = Some(point.live.bytes * 2 + 40 * MIB);
     }
+    process.resident_most = Some(parts(2.1, 50 * MIB, 4 * MIB));
+    process.resident_last = Some(parts(12.2, 12 * MIB, 70 * MIB));
     process.time = Some(TimeShares {
         in_allocator: 20,
         in_kernel_for_allocator: Some(2),
