@@ -6,7 +6,7 @@ use reheap_allocators::catalogue::CATALOGUE;
 use reheap_bench::results::Cost;
 use reheap_bench::rounds::{Turn, interleave};
 use reheap_bench::run::{CommandLine, Launcher, Limits};
-use reheap_bench::stats::{Sample, paired_differences};
+use reheap_stats::{Sample, paired_differences};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fs;

@@ -2,7 +2,7 @@
 //!
 //! A ratio is always `variant / baseline`, so below 1 the variant has less: it is faster, smaller. The baseline runs
 //! twice in each round, and both runs are baseline. Ratios are taken within rounds, because what slows a whole round
-//! down cancels out. Estimate, interval and p value are those of [`crate::stats::aligned`], of logarithms.
+//! down cancels out. Estimate, interval and p value are those of [`reheap_stats::aligned`], of logarithms.
 //!
 //! A difference is claimed if p, after Holm's correction over the candidates, is below [`SIGNIFICANCE`], and for no
 //! other reason. So of all benchmarks whose candidates do not differ in a quantity, at most 5 % claim that they do. Each
@@ -10,9 +10,9 @@
 
 pub use crate::failures::{Failures, ended};
 use crate::results::{Benchmark, Direction, Quantity, Role, Settings, Variant};
-use crate::stats::aligned::{AlignedRanks, Round};
-use crate::stats::interval::{CONFIDENCE, Estimate, Interval};
-use crate::stats::{Sample, ranks};
+use reheap_stats::aligned::{AlignedRanks, Round};
+use reheap_stats::interval::{CONFIDENCE, Estimate, Interval};
+use reheap_stats::{Sample, ranks};
 use statrs::distribution::{ContinuousCDF, Normal};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

@@ -8,9 +8,10 @@
 use crate::analysis::{Analysis, Failures, SIGNIFICANCE, Verdict, analyse};
 use crate::race;
 use crate::results::{Benchmark, OutputCheck, Quantity, Role, Run, Settings};
-use crate::rounds::{Schedule, SplitMix64, permutation};
+use crate::rounds::{Schedule, permutation};
 use crate::simulated::{benchmark, finished, normal, results, uniform, variant};
-use crate::stats::aligned::{AlignedRanks, Round};
+use reheap_stats::aligned::{AlignedRanks, Round};
+use reheap_stats::random::SplitMix64;
 use std::time::Duration;
 
 /// The variants that are the same command.

@@ -18,10 +18,10 @@ use crate::analysis::{Failures, Verdict, figures, rounds_with};
 use crate::figures::{bytes, noun};
 use crate::findings::Findings;
 use crate::results::{Benchmark, Outcome, Quantity, Results, Role, Variant};
-use crate::stats::interval::Estimate;
-use crate::stats::{Sample, ranks};
 use crate::threshold::Threshold;
 use crate::verdict;
+use reheap_stats::interval::Estimate;
+use reheap_stats::{Sample, ranks};
 use std::collections::BTreeSet;
 use std::fmt;
 

@@ -5,8 +5,8 @@
 
 use crate::analysis::Verdict;
 use crate::results::Quantity;
-use crate::stats::interval::CONFIDENCE;
-use crate::stats::interval::Estimate;
+use reheap_stats::interval::CONFIDENCE;
+use reheap_stats::interval::Estimate;
 
 /// Above this ratio "3.4 times the wall time" is easier to grasp than "240 % more".
 const SAID_IN_TIMES: f64 = 2.0;
@@ -242,8 +242,8 @@ fn scaled(value: f64, units: &[(f64, &str)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::interval::Interval;
     use proptest::prelude::*;
+    use reheap_stats::interval::Interval;
 
     #[test]
     fn numbers_have_three_digits() {

@@ -1,7 +1,7 @@
 //! Runs variants of a command side by side and measures time and memory.
 //!
 //! [`run`] owns processes and is the only part that does. [`experiment`] is the loop over it: [`rounds`] decides what
-//! runs when, [`results`] is what comes out. [`analysis`] says what it means, with the formulas of [`stats`];
+//! runs when, [`results`] is what comes out. [`analysis`] says what it means, with the formulas of [`reheap_stats`];
 //! [`findings`] and [`overview`] hold what it said, for all that is made of it. None of them does input or output, so a
 //! report can be made again from the raw runs.
 
@@ -32,7 +32,6 @@ pub mod server;
 pub mod sharing;
 #[cfg(test)]
 mod simulated;
-pub mod stats;
 pub mod sweeps;
 mod sys;
 pub mod threshold;

@@ -3,9 +3,9 @@
 use crate::analysis::Comparison;
 use crate::findings::{Findings, decisive_quantities};
 use crate::results::{Direction, Quantity, Results, Role};
-use crate::stats::geometric_mean;
-use crate::stats::interval::{CONFIDENCE, Estimate, Interval};
 use crate::sweeps::{Series, series};
+use reheap_stats::geometric_mean;
+use reheap_stats::interval::{CONFIDENCE, Estimate, Interval};
 
 /// Files of results, and what they show.
 #[derive(Clone, Debug)]

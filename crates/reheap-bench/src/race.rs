@@ -11,8 +11,8 @@
 use crate::analysis::{Failures, rounds_with};
 use crate::outlook::rounds_needed;
 use crate::results::{Benchmark, Direction, Left, LeftBecause, OutputCheck, Quantity, Role};
-use crate::stats::Sample;
-use crate::stats::aligned::{AlignedRanks, Round};
+use reheap_stats::Sample;
+use reheap_stats::aligned::{AlignedRanks, Round};
 
 /// So many rounds at least are run with all variants.
 const ROUNDS_FOR_ALL: usize = 5;

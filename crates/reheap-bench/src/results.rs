@@ -1,7 +1,7 @@
 //! What was measured, as it is written to JSON and read back.
 //!
 //! Everything that a report needs is in here, so reports are made offline, also of files from several machines. Only
-//! what was seen is kept: raw runs, no medians. A reader computes the rest with [`crate::stats`], so a mistake in a
+//! what was seen is kept: raw runs, no medians. A reader computes the rest with [`reheap_stats`], so a mistake in a
 //! formula can be fixed without measuring again.
 
 use serde::{Deserialize, Serialize};

@@ -5,6 +5,7 @@
 //! anybody can repeat it.
 
 use crate::results::{Ending, Settings};
+use reheap_stats::random::SplitMix64;
 use std::time::Duration;
 
 /// The order of the variants in each round, for any number of rounds: permutations of `0..variants`, the same for the
@@ -101,42 +102,12 @@ pub(crate) fn permutation(length: usize, random: &mut SplitMix64) -> Vec<usize> 
     order
 }
 
-/// The generator of Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (2014), with the constants
-/// of Vigna's `splitmix64.c`. Not for secrets.
-pub(crate) struct SplitMix64(pub(crate) u64);
-
-impl SplitMix64 {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below `bound`. The upper half of the product is biased by less than `bound / 2^64`.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::results::OutputCheck;
     use std::collections::HashMap;
     use std::convert::Infallible;
-
-    #[test]
-    fn the_generator_gives_the_reference_numbers() {
-        let mut random = SplitMix64(1_234_567);
-        let expected = [
-            6_457_827_717_110_365_317,
-            3_203_168_211_198_807_973,
-            9_817_491_932_198_370_423,
-        ];
-        assert_eq!([random.next(), random.next(), random.next()], expected);
-    }
 
     #[test]
     fn every_variant_runs_once_in_every_round() {

@@ -5,7 +5,7 @@
 
 use crate::failures::Failures;
 use crate::results::{Benchmark, Role, Run};
-use crate::stats::Sample;
+use reheap_stats::Sample;
 
 /// A command on one thread that has a processor for itself takes as much wall time as CPU time. Above this ratio it
 /// waited.

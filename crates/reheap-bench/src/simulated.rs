@@ -4,7 +4,8 @@ use crate::results::{
     Activity, Benchmark, Cost, Direction, Ending, FORMAT, Machine, Outcome, OutputCheck, Results,
     Role, Run, Settings, Variant,
 };
-use crate::rounds::{SplitMix64, shuffled};
+use crate::rounds::shuffled;
+use reheap_stats::random::SplitMix64;
 use std::collections::BTreeMap;
 
 /// A machine, with what disturbs runs on it.
@@ -119,7 +120,7 @@ pub(crate) fn finished(round: usize, position: usize, started: f64, wall: f64, m
 
 /// Above 0 and up to 1.
 pub(crate) fn uniform(random: &mut SplitMix64) -> f64 {
-    ((random.next() >> 11) + 1) as f64 / (1u64 << 53) as f64
+    ((random.next_number() >> 11) + 1) as f64 / (1u64 << 53) as f64
 }
 
 /// A normally distributed number, by the transform of Box and Muller.

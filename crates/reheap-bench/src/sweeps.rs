@@ -2,7 +2,7 @@
 
 use crate::findings::{Findings, decisive_quantities};
 use crate::results::Quantity;
-use crate::stats::interval::Estimate;
+use reheap_stats::interval::Estimate;
 use std::collections::BTreeSet;
 use std::ops::Range;
 

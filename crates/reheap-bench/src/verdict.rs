@@ -8,8 +8,8 @@ use crate::figures;
 use crate::findings::Findings;
 use crate::overview::{Entry, Matrix, MatrixRow, Overview};
 use crate::results::{Direction, Quantity, Role};
-use crate::stats::interval::Estimate;
 use crate::warnings::Warning;
+use reheap_stats::interval::Estimate;
 
 /// The verdict of all benchmarks of a report.
 pub fn verdict(overview: &Overview<'_>) -> String {

@@ -12,8 +12,8 @@ use crate::results::{
     Benchmark, Ending, Outcome, OutputCheck, Quantity, Results, Role, Settings, Variant,
 };
 use crate::sharing::Sharing;
-use crate::stats::{Sample, ranks};
 use crate::unreached::Missed;
+use reheap_stats::{Sample, ranks};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 

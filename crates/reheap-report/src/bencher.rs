@@ -8,7 +8,7 @@
 use crate::view::{Weight, views};
 use reheap_bench::overview::Overview;
 use reheap_bench::results::Quantity;
-use reheap_bench::stats::interval::CONFIDENCE;
+use reheap_stats::interval::CONFIDENCE;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

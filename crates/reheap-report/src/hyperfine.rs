@@ -9,7 +9,7 @@ use crate::view::views;
 use reheap_bench::analysis::Failures;
 use reheap_bench::overview::Overview;
 use reheap_bench::results::{Benchmark, Outcome, Quantity, Run, Variant};
-use reheap_bench::stats::Sample;
+use reheap_stats::Sample;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

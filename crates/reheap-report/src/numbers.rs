@@ -3,7 +3,7 @@
 use reheap_bench::analysis::{Comparison, Row, Summary};
 use reheap_bench::figures;
 use reheap_bench::results::Quantity;
-use reheap_bench::stats::interval::{CONFIDENCE, Estimate};
+use reheap_stats::interval::{CONFIDENCE, Estimate};
 
 /// Stands where there is no figure.
 pub(crate) const NONE: &str = "–";

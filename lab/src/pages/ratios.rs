@@ -10,7 +10,7 @@ use reheap_bench::analysis::{Analysis, Verdict};
 use reheap_bench::compare::title;
 use reheap_bench::findings::Findings;
 use reheap_bench::results::{Quantity, Results};
-use reheap_bench::stats::geometric_mean;
+use reheap_stats::geometric_mean;
 
 /// A variant that people are shown, among those that were measured.
 #[derive(Clone, Copy)]

@@ -5,7 +5,7 @@ use crate::programs;
 use crate::table::Table;
 use anyhow::{Context, Result};
 use reheap_bench::results::{Benchmark, Results, Role, Run};
-use reheap_bench::stats::aligned::{AlignedRanks, Round};
+use reheap_stats::aligned::{AlignedRanks, Round};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;

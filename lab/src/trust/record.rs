@@ -5,7 +5,7 @@ use crate::table::Table;
 use anyhow::{Context, Result};
 use reheap_bench::analysis::SIGNIFICANCE;
 use reheap_bench::results::Machine;
-use reheap_bench::stats::aligned::{AlignedRanks, Round};
+use reheap_stats::aligned::{AlignedRanks, Round};
 use serde::{Deserialize, Serialize};
 
 /// The name of an experiment, and the question that it answers.

@@ -7,8 +7,8 @@
 use crate::analysis::{Verdict, verdict as verdict_of};
 use crate::figures::{change_with_interval, noun, value};
 use crate::results::{Direction, Quantity};
-use crate::stats::interval::{CONFIDENCE, Estimate, Interval};
 use crate::threshold::{Bound, Side, Threshold};
+use reheap_stats::interval::{CONFIDENCE, Estimate, Interval};
 use std::cmp::Ordering;
 use std::fmt;
 

@@ -4,8 +4,8 @@ use crate::analysis::{Failures, ended};
 use crate::figures::{bytes, change_with_interval, would_have_been_visible};
 use crate::recommend::cost::Cost;
 use crate::results::{Benchmark, Outcome, Quantity};
-use crate::stats::interval::Estimate;
 use crate::warnings::Warning;
+use reheap_stats::interval::Estimate;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 

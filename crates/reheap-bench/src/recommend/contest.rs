@@ -5,9 +5,9 @@ use crate::findings::Findings;
 use crate::recommend::advice::{Advice, Goal, Price, Reason, Wish, Withstood};
 use crate::recommend::cost::Cost;
 use crate::results::{Outcome, Quantity, Role, Variant};
-use crate::stats::Sample;
-use crate::stats::interval::Estimate;
 use crate::warnings::Warning;
+use reheap_stats::Sample;
+use reheap_stats::interval::Estimate;
 
 /// How much slower a variant may be that is recommended for its memory.
 pub const ACCEPTED_SLOWDOWN: f64 = 0.02;

@@ -7,7 +7,7 @@ use crate::analysis::Verdict;
 use crate::figures::{change_with_interval, noun, range_of_change};
 use crate::findings::Findings;
 use crate::results::Quantity;
-use crate::stats::interval::Estimate;
+use reheap_stats::interval::Estimate;
 use std::fmt;
 
 /// A cost in one quantity, compared with the baseline.

@@ -9,9 +9,9 @@ use crate::words::capitalised;
 use reheap_bench::figures;
 use reheap_bench::overview::Overview;
 use reheap_bench::results::{Direction, Quantity};
-use reheap_bench::stats::interval::{CONFIDENCE, Estimate};
 use reheap_bench::sweeps;
 use reheap_bench::warnings::Warning;
+use reheap_stats::interval::{CONFIDENCE, Estimate};
 
 /// A chart with its caption.
 pub(super) struct Chart {

@@ -7,8 +7,8 @@ use crate::{numbers, words};
 use reheap_bench::analysis::{Analysis, Comparison, Verdict};
 use reheap_bench::figures;
 use reheap_bench::results::{Quantity, Role};
-use reheap_bench::stats::interval::CONFIDENCE;
 use reheap_bench::verdict;
+use reheap_stats::interval::CONFIDENCE;
 
 /// The headings and the rows of a benchmark.
 pub(super) struct ResultsTable {

@@ -5,8 +5,8 @@
 //! zeros included: peak memory comes in pages and CPU time in ticks, so ties are the rule, and the usual normal
 //! approximation claims too much for few tied values.
 
-use super::Sample;
-use super::interval::{CONFIDENCE, Estimate, Interval};
+use crate::Sample;
+use crate::interval::{CONFIDENCE, Estimate, Interval};
 use statrs::distribution::{ContinuousCDF, Normal};
 
 /// Up to so many values the distribution under chance is computed exactly, above it is taken to be normal.

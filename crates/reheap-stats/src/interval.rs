@@ -16,7 +16,7 @@
 //! does: Student's t for the normal distribution, and a factor `sqrt(n / (n - 1))`. With that they hold 93 to 98 %, and
 //! for many values nothing changes.
 
-use super::Sample;
+use crate::Sample;
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use statrs::function::beta::beta_reg;
 use statrs::function::gamma::ln_gamma;
@@ -252,7 +252,7 @@ fn chances_up_to(count: usize, rank: usize) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rounds::SplitMix64;
+    use crate::random::SplitMix64;
     use proptest::prelude::*;
 
     const TWELVE: [f64; 12] = [1.0, 1.5, 2.2, 2.3, 3.1, 4.0, 4.4, 5.9, 7.5, 9.1, 12.0, 20.0];
@@ -334,7 +334,7 @@ mod tests {
     #[test]
     fn a_large_sample_is_no_harder() {
         let mut random = SplitMix64(3);
-        let mut uniform = || random.next() as f64 / u64::MAX as f64;
+        let mut uniform = || random.next_number() as f64 / u64::MAX as f64;
         for count in [2001, 2002] {
             let interval = of_median(&Sample::new((0..count).map(|_| uniform())).unwrap());
             // The median of n uniform values has a standard deviation of 1 / (2 sqrt n) = 0.0112.
@@ -348,7 +348,7 @@ mod tests {
         let mut random = SplitMix64(11);
         // A long tail on one side, as run times have: the exponential of the square root of an exponential variable.
         let mut tailed = || {
-            let uniform = (random.next() >> 11) as f64 / (1u64 << 53) as f64;
+            let uniform = (random.next_number() >> 11) as f64 / (1u64 << 53) as f64;
             (-(1.0 - uniform).ln()).sqrt().exp()
         };
         let truth = 2f64.ln().sqrt().exp();

@@ -2,11 +2,15 @@
 //!
 //! Medians, because the runs of a program on a busy machine have a long tail on one side, which a mean follows.
 //! [`interval`] says how far a median may be trusted, [`ranks`] whether a difference is more than chance, and neither
-//! assumes a normal distribution: run times have none. Nothing here is random: where a bootstrap would draw resamples,
-//! the distribution of the median of a resample is computed, so the same runs always give the same report.
+//! assumes a normal distribution: run times have none. No estimate draws random numbers: where a bootstrap would draw
+//! resamples, the distribution of the median of a resample is computed, so the same runs always give the same report.
+//!
+//! It is a crate of its own so that tests get it optimized without all of `reheap-bench`, which would compile for longer
+//! than its tests run.
 
 pub mod aligned;
 pub mod interval;
+pub mod random;
 pub mod ranks;
 
 /// At least one finite value, sorted.

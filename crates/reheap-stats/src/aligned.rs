@@ -15,7 +15,7 @@
 //! level. Aligned ranks find more in few rounds and with several candidates: 43 of 100 differences of 25 % with 8
 //! rounds and six candidates, where the count finds 29, and Wilcoxon's test with the copy as a noise floor 5.
 
-use super::interval::{CONFIDENCE, Estimate, Interval};
+use crate::interval::{CONFIDENCE, Estimate, Interval};
 use statrs::distribution::{ContinuousCDF, Normal};
 
 /// Up to so many rounds the distribution is computed exactly; that of more is taken to be normal.
@@ -189,7 +189,7 @@ impl Round {
     }
 
     /// The variant's figure minus each of the baseline's.
-    pub(crate) fn differences(&self) -> impl Iterator<Item = f64> + use<> {
+    pub fn differences(&self) -> impl Iterator<Item = f64> + use<> {
         let Round { baseline, variant } = *self;
         [baseline.0]
             .into_iter()
@@ -198,7 +198,7 @@ impl Round {
     }
 
     /// The variant's figure minus the mean of the baseline's.
-    pub(crate) fn excess(&self) -> f64 {
+    pub fn excess(&self) -> f64 {
         let (one, variant) = (self.baseline.0, self.variant);
         variant - self.baseline.1.map_or(one, |two| f64::midpoint(one, two))
     }
