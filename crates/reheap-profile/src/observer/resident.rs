@@ -1,7 +1,8 @@
 //! Where the resident memory of a watched process is, seen from time to time.
 //!
-//! A look reads what the hooks know of each block, which takes about 0.3 ms for each MiB of a heap. So it is taken while
-//! live memory rises above all that was seen before, otherwise rarely, and never for more than a small part of the time.
+//! A look reads what the hooks know of each block, which takes about half a millisecond for each MiB of a heap. So it is
+//! taken while live memory rises above all that was seen before or falls to a half, otherwise rarely, and never for more
+//! than a small part of the time.
 
 use crate::block_tables::BlockTables;
 use crate::heap_pages::HeapPages;
