@@ -38,7 +38,7 @@ pub(crate) fn run(workspace: &Workspace, progress: &Progress, all: bool) -> Resu
     prepare_allocators(workspace, progress, all)?;
     let has_nextest = has_nextest(workspace);
     if has_nextest {
-        check_filter(workspace)?;
+        check_filter(workspace, extent)?;
     }
     let mut tests = workspace.cargo();
     if has_nextest {
@@ -81,10 +81,10 @@ fn has_nextest(workspace: &Workspace) -> bool {
 }
 
 /// Fails if the filter of nextest names tests that there are not.
-fn check_filter(workspace: &Workspace) -> Result<()> {
+fn check_filter(workspace: &Workspace, extent: &[&str]) -> Result<()> {
     let mut list = workspace.cargo();
     list.args(["nextest", "list", "--message-format", "json"]);
-    list.args(["--workspace", "--locked"]);
+    list.args(["--workspace", "--locked"]).args(extent);
     let tests = filter::read_list(&stdout_of(&mut list)?)?;
     let config = fs::read_to_string(workspace.root.join(filter::CONFIG));
     filter::check(
