@@ -1,8 +1,9 @@
 //! Where the resident memory of a watched process is, seen from time to time.
 //!
-//! A look reads what the hooks know of each block, which takes about half a millisecond for each MiB of a heap. So it is
-//! taken while live memory rises above all that was seen before or falls to a half, otherwise rarely, and never for more
-//! than a small part of the time.
+//! A look reads what the hooks know of each block, which takes some tenths of a millisecond for each MiB of a heap. The program
+//! goes on meanwhile, so a look is begun when live memory is steady, and what it shows is forgotten if that changed. It is
+//! taken soon when live memory has risen above all that was seen before or fallen to a half, otherwise rarely, and never
+//! for more than a small part of the time. It has a thread of its own, so that nothing else has to wait for it.
 
 use crate::block_tables::BlockTables;
 use crate::heap_pages::HeapPages;
@@ -14,17 +15,20 @@ use reheap_proc::pagemap::Pagemap;
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::io;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 /// Below so much live memory, it does not matter where it is.
 const LIVE_BYTES_MIN: u64 = 256 << 10;
-/// While live memory changes much, looking may take one part in so many of the time.
+/// After live memory has changed much, looking may take one part in so many of the time.
 const SHARE_OF_CHANGE: u32 = 10;
 /// Otherwise.
 const SHARE: u32 = 50;
-/// The time between two looks, at least, and where nothing seems to change.
-const STEP: Duration = Duration::from_millis(5);
+/// The time between two looks, at least, where nothing seems to change.
 const IDLE_STEP: Duration = Duration::from_millis(200);
+/// Live memory is steady if it does not change much in this time.
+const STEADY: Duration = Duration::from_millis(10);
 
 /// Allocators give larger blocks back to the system, and then other memory may be at their addresses: glibc from 128 KiB on.
 const FREED_BYTES_MAX: u64 = 64 << 10;
@@ -38,15 +42,49 @@ pub(super) struct ResidentLooks {
     highest_live_bytes: u64,
     /// What was live at the last look.
     live_bytes: u64,
-    /// When that was, and the CPU time that it took.
+    /// A time a little earlier, and what was live then.
+    earlier: (Duration, u64),
+    /// When the last look began, and the CPU time that it took.
     looked: Duration,
+    took: Duration,
+    /// The look that is going on.
+    current: Option<JoinHandle<Look>>,
+}
+
+/// What came of a look: nothing, where memory cannot be seen, or where so much changed meanwhile that its pages and its blocks
+/// are not of the same time.
+#[derive(Debug)]
+struct Look {
+    parts: Option<ResidentParts>,
     took: Duration,
 }
 
 impl ResidentLooks {
-    /// Looks, if it is time for that.
-    pub(super) fn look(&mut self, pid: u32, recording: &Recording, place: Place, now: Duration) {
+    /// Begins a look, if it is time for that.
+    pub(super) fn look(
+        &mut self,
+        pid: u32,
+        recording: &Arc<Recording>,
+        place: Place,
+        now: Duration,
+    ) {
+        if self
+            .current
+            .as_ref()
+            .is_some_and(|look| !look.is_finished())
+        {
+            return;
+        }
+        self.wait();
         let live = recording.roughly_live_bytes(place);
+        let (then, earlier) = self.earlier;
+        if now < then + STEADY {
+            return;
+        }
+        self.earlier = (now, live);
+        if !is_steady(earlier, live) {
+            return;
+        }
         let highest = self.highest_live_bytes;
         let share = if live > highest + highest / 16 || live < self.live_bytes / 2 {
             SHARE_OF_CHANGE
@@ -56,41 +94,71 @@ impl ResidentLooks {
         let step = if live == self.live_bytes {
             IDLE_STEP
         } else {
-            STEP
+            STEADY
         };
         let pause = step.max(self.took * share);
         if live.max(highest) >= LIVE_BYTES_MIN && now >= self.looked + pause {
-            self.look_now(pid, recording, place, now);
+            self.begin(pid, recording, place, now);
         }
     }
 
-    /// Looks, also if it was just done.
+    /// Looks now, and waits for what comes of it.
     pub(super) fn look_now(
         &mut self,
         pid: u32,
-        recording: &Recording,
+        recording: &Arc<Recording>,
         place: Place,
         now: Duration,
     ) {
-        let begin = cpu_time();
+        self.wait();
+        self.begin(pid, recording, place, now);
+        self.wait();
+    }
+
+    fn begin(&mut self, pid: u32, recording: &Arc<Recording>, place: Place, now: Duration) {
         self.live_bytes = recording.roughly_live_bytes(place);
         self.highest_live_bytes = self.highest_live_bytes.max(self.live_bytes);
-        // Where that cannot be seen, there is nothing to tell.
-        if let Ok(parts) = parts(pid, recording, place, now) {
+        self.looked = now;
+        let recording = Arc::clone(recording);
+        self.current = Some(thread::spawn(move || {
+            let begin = cpu_time();
+            let before = recording.roughly_live_bytes(place);
+            let parts = parts(pid, &recording, place, now).ok();
+            let after = recording.roughly_live_bytes(place);
+            let took = cpu_time().saturating_sub(begin);
+            Look {
+                parts: parts.filter(|_| is_steady(before, after)),
+                took,
+            }
+        }));
+    }
+
+    /// Takes what comes of the look that is going on.
+    fn wait(&mut self) {
+        let Some(look) = self.current.take() else {
+            return;
+        };
+        let look = look.join().expect("a look does not panic");
+        self.took = look.took;
+        if let Some(parts) = look.parts {
             let is_most = |most: &ResidentParts| parts.resident_bytes > most.resident_bytes;
             if self.most.as_ref().is_none_or(is_most) {
                 self.most = Some(parts);
             }
             self.last = Some(parts);
         }
-        self.took = cpu_time().saturating_sub(begin);
-        self.looked = now;
     }
 
     /// At the time when most was resident, and at the last look.
-    pub(super) fn parts(&self) -> (Option<ResidentParts>, Option<ResidentParts>) {
+    pub(super) fn into_parts(mut self) -> (Option<ResidentParts>, Option<ResidentParts>) {
+        self.wait();
         (self.most, self.last)
     }
+}
+
+/// Whether that is about the same, in bytes.
+fn is_steady(before: u64, after: u64) -> bool {
+    before.abs_diff(after) <= before.min(after) / 16 + LIVE_BYTES_MIN
 }
 
 /// What this thread has used of a processor: others may take turns with it.

@@ -10,6 +10,7 @@ use crate::recording::{How, Place, Recording};
 use crate::samples::ProcessId;
 use reheap_proc::by_number::{self, Usage};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A process that is being watched.
@@ -85,7 +86,7 @@ impl Watched {
         is_another.then_some(End::OfProgram(pid))
     }
 
-    pub(super) fn look(&mut self, recording: &Recording, place: Place, now: Duration) {
+    pub(super) fn look(&mut self, recording: &Arc<Recording>, place: Place, now: Duration) {
         self.threads
             .look(self.identity.in_proc, recording, place, now);
         if self.memory.is_due(now) {
@@ -99,7 +100,7 @@ impl Watched {
     }
 
     /// Looks where its resident memory is, before nobody looks any more.
-    pub(super) fn look_last(&mut self, recording: &Recording, place: Place, now: Duration) {
+    pub(super) fn look_last(&mut self, recording: &Arc<Recording>, place: Place, now: Duration) {
         if let Some(pid) = self.identity.in_proc.filter(|_| self.is_there()) {
             self.resident.look_now(pid, recording, place, now);
         }
@@ -147,7 +148,7 @@ impl Watched {
                 parts.with_unknown_blocks()
             }
         };
-        let (most, last) = self.resident.parts();
+        let (most, last) = self.resident.into_parts();
         Process {
             pid: self.identity.pid,
             parent: recording.forked_by(place),
