@@ -6,7 +6,7 @@ LAB = cargo run --package lab --
 # How many seconds of processor time `make fuzz` spends on each target.
 FUZZ_SECONDS = 3600
 
-.PHONY: demo demo-all test test-all test-targets ci bench fuzz docs dist test-crates test-dist
+.PHONY: demo demo-all test test-all test-targets ci bench bench-real fuzz docs dist test-crates test-dist
 
 demo: ; $(LAB) demo
 
@@ -29,6 +29,9 @@ test-targets:
 	$(XTASK) test-targets
 
 bench: ; $(LAB) measure
+
+# Programs that nobody here wrote; about two hours, most of it compiling.
+bench-real: ; $(LAB) measure --real --rounds 12
 
 fuzz:
 	@xtask/prepare fuzz

@@ -1,6 +1,6 @@
-//! What one can do today without reheap: preload a package of Debian, or patch musl's libc.a by hand.
+//! What one can do today without reheap: take a crate, preload a package of Debian, or patch musl's libc.a by hand.
 //!
-//! Both are measured beside reheap, as plain as they are: neither has fast memory functions or another tuning than
+//! All are measured beside reheap, as plain as they are: none has fast memory functions or another tuning than
 //! upstream's. What cannot be made here is left out, with the reason.
 
 use crate::programs::{LeftOut, RustProgram};
@@ -24,6 +24,12 @@ const DEBIAN: [(&str, &str, &str); 3] = [
     (JEMALLOC, "libjemalloc2", "libjemalloc.so.2"),
     (MIMALLOC, "libmimalloc2.0", "libmimalloc.so.2"),
     (TCMALLOC, "libtcmalloc-minimal4", "libtcmalloc_minimal.so.4"),
+];
+
+/// The variants with a crate as global allocator, and the features that make them.
+pub(crate) const CRATES: [(&str, &str); 2] = [
+    ("musl, crate mimalloc", "mimalloc-crate"),
+    ("musl, crate tikv-jemallocator", "jemalloc-crate"),
 ];
 
 /// The variant of what is linked with the patched libc.a.
@@ -75,30 +81,32 @@ impl Known {
         Ok(known)
     }
 
-    /// The variants of a command line that each package is preloaded into.
-    pub(crate) fn preloaded(&self, words: &str) -> Vec<String> {
+    /// The names of variants and their commands: this one with each package preloaded.
+    pub(crate) fn preloaded(&self, command: &str) -> Vec<(&'static str, String)> {
         let variant = |(name, path): &(_, PathBuf)| {
-            format!("{name}=env LD_PRELOAD={} {words}", path.display())
+            (
+                *name,
+                format!("env LD_PRELOAD={} {command}", path.display()),
+            )
         };
         self.preloads.iter().map(variant).collect()
     }
 
-    /// The variants of a program in Rust: with the packages, and linked with the patched libc.a.
+    /// The same for a program in Rust, also linked with the patched libc.a.
     pub(crate) fn linked(
         &self,
         workspace: &Workspace,
         progress: &Progress,
         program: &RustProgram,
-    ) -> Result<Vec<String>> {
-        let words = program.arguments.join(" ");
+    ) -> Result<Vec<(&'static str, String)>> {
         let mut variants = Vec::new();
         if !self.preloads.is_empty() {
             let dynamic = program.build_stock(workspace, progress)?;
-            variants = self.preloaded(&format!("{} {words}", dynamic.display()));
+            variants = self.preloaded(&dynamic.display().to_string());
         }
         if let Some(by_hand) = &self.by_hand {
             let linked = by_hand.link(workspace, progress, program)?;
-            variants.push(format!("{BY_HAND}={} {words}", linked.display()));
+            variants.push((BY_HAND, linked.display().to_string()));
         }
         Ok(variants)
     }
@@ -171,10 +179,15 @@ impl ByHand {
         command.env(variable, self.directory.join("cc"));
         let what = format!("linking {} with the patched libc.a", program.package);
         progress.step(&what, &mut command)?;
-        let linked = program.put_aside(workspace, "by-hand")?;
+        let linked = program.put_aside(&workspace.target, "by-hand")?;
         prove(workspace, progress, &linked)?;
         Ok(linked)
     }
+}
+
+/// The command that links C with the patched libc.a: `reheap cc` with nothing of its own in it.
+pub(crate) fn linker(reheap_cc: &str, patched: &Path) -> String {
+    format!("{reheap_cc} -a stock --libc {} --", patched.display())
 }
 
 /// Makes sure that an executable got its mimalloc: a linker that found another libc.a says nothing.
@@ -205,7 +218,10 @@ mod tests {
         };
         assert_eq!(
             known.preloaded("churn --threads {threads}"),
-            ["Debian's jemalloc=env LD_PRELOAD=/lib/libjemalloc.so.2 churn --threads {threads}"]
+            [(
+                JEMALLOC,
+                "env LD_PRELOAD=/lib/libjemalloc.so.2 churn --threads {threads}".to_owned()
+            )]
         );
         assert!(Known::default().preloaded("churn").is_empty());
     }

@@ -27,6 +27,7 @@ mod profiles;
 mod program_counts;
 mod programs;
 mod published;
+mod real;
 mod registry;
 mod scaling;
 mod sources;
@@ -61,6 +62,9 @@ enum Task {
         /// Only what others have published, repeated here
         #[arg(long, conflicts_with_all = ["hardened", "scaling"])]
         published: bool,
+        /// Only programs that nobody here wrote, from the registries, at everyday work
+        #[arg(long, conflicts_with_all = ["hardened", "scaling", "published"])]
+        real: bool,
         /// Only these programs; `figures` for what reheap itself costs
         only: Vec<String>,
     },
@@ -180,12 +184,14 @@ fn run(task: Task) -> anyhow::Result<()> {
             hardened,
             scaling,
             published,
+            real,
             only,
         } => {
-            let subject = match (hardened, scaling, published) {
+            let subject = match (hardened, scaling, published, real) {
                 (true, ..) => Subject::Hardened,
-                (_, true, _) => Subject::Scaling,
-                (.., true) => Subject::Published,
+                (_, true, ..) => Subject::Scaling,
+                (_, _, true, _) => Subject::Published,
+                (.., true) => Subject::Real,
                 _ => Subject::All,
             };
             measure::run(&workspace, rounds, machine, subject, &only)

@@ -4,13 +4,14 @@
 //! built here.
 
 use crate::figures;
-use crate::known::Known;
+use crate::known::{CRATES, Known};
 use crate::machine::Machine;
 use crate::measurement::{self, without_places};
 use crate::pages;
 use crate::prerequisites;
 use crate::programs::{self, Commands, Prepared, RustProgram, ServerProgram, SystemProgram};
 use crate::published;
+use crate::real;
 use crate::scaling;
 use anyhow::Result;
 use std::path::Path;
@@ -45,12 +46,6 @@ const HARDENED_PROGRAMS: [&str; 7] = [
     "redis",
 ];
 
-/// What projects do today: a crate as global allocator, by a feature that every workload has.
-const CRATES: [(&str, &str); 2] = [
-    ("musl, crate mimalloc", "mimalloc-crate"),
-    ("musl, crate tikv-jemallocator", "jemalloc-crate"),
-];
-
 /// What is measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Subject {
@@ -61,6 +56,8 @@ pub(crate) enum Subject {
     Scaling,
     /// What others have published, repeated.
     Published,
+    /// Programs that nobody here wrote.
+    Real,
 }
 
 /// What takes part, and where the raw data goes.
@@ -98,6 +95,14 @@ const ONLY_PUBLISHED: Plan = Plan {
     directory: published::DIRECTORY,
 };
 
+const ONLY_REAL: Plan = Plan {
+    linked: "",
+    crates: &[],
+    preloaded: "",
+    programs: &[],
+    directory: real::DIRECTORY,
+};
+
 const ONLY_SCALING: Plan = Plan {
     linked: scaling::VARIANTS,
     crates: &[],
@@ -119,6 +124,7 @@ pub(crate) fn run(
         Subject::Hardened => &ONLY_HARDENED,
         Subject::Scaling => &ONLY_SCALING,
         Subject::Published => &ONLY_PUBLISHED,
+        Subject::Real => &ONLY_REAL,
     };
     let progress = Progress::start();
     let machine = Machine::describe()?;
@@ -129,7 +135,7 @@ pub(crate) fn run(
     let raw = directory.join(plan.directory);
     files::make_directory(&raw)?;
     let known = match subject {
-        Subject::All | Subject::Published => Known::prepare(workspace, &progress)?,
+        Subject::All | Subject::Published | Subject::Real => Known::prepare(workspace, &progress)?,
         Subject::Hardened | Subject::Scaling => Known::default(),
     };
     let measuring = Measuring {
@@ -147,6 +153,7 @@ pub(crate) fn run(
     let mut prepared = match subject {
         Subject::Scaling => Prepared::of_rust(scaling::programs(workspace)),
         Subject::Published => published::prepare(workspace, &progress, &known, is_chosen)?,
+        Subject::Real => real::prepare(workspace, &progress, &known, is_chosen)?,
         Subject::All | Subject::Hardened => programs::prepare(workspace, &progress)?,
     };
     prepared.rust.retain(|program| is_chosen(program.name));
@@ -201,7 +208,10 @@ impl Measuring<'_> {
             command.args(["--variant", &variant]);
         }
         let known = self.known.linked(self.workspace, self.progress, program)?;
-        with_values(&mut command, "--variant", &known);
+        let words = program.arguments.join(" ");
+        for (name, linked) in known {
+            command.args(["--variant", &format!("{name}={linked} {words}")]);
+        }
         if let Some(sweep) = program.sweep {
             command.args(["-L", sweep]);
         }
@@ -215,8 +225,7 @@ impl Measuring<'_> {
         let mut command = self.workspace.reheap();
         command.args(["bench", "--name", program.name]);
         command.args(["--variant", self.plan.preloaded]);
-        let known = self.known.preloaded(&program.words.join(" "));
-        with_values(&mut command, "--variant", &known);
+        self.with_preloads(&mut command, &program.words.join(" "));
         command.envs(program.environment.iter().cloned());
         self.measure(program.name, &mut command, &program.words)
     }
@@ -225,6 +234,9 @@ impl Measuring<'_> {
         let mut command = self.workspace.reheap();
         command.args(["bench", "--name", commands.name]);
         with_values(&mut command, "--variant", &commands.variants);
+        if commands.output_varies {
+            command.arg("--ignore-output");
+        }
         command.envs(commands.environment.iter().cloned());
         self.measure(commands.name, &mut command, &[])
     }
@@ -241,9 +253,14 @@ impl Measuring<'_> {
             program.load,
         ]);
         with_values(&mut command, "--metric", program.metrics);
-        let known = self.known.preloaded(program.server);
-        with_values(&mut command, "--variant", &known);
+        self.with_preloads(&mut command, program.server);
         self.measure(program.name, &mut command, &[])
+    }
+
+    fn with_preloads(&self, command: &mut Command, words: &str) {
+        for (name, words) in self.known.preloaded(words) {
+            command.args(["--variant", &format!("{name}={words}")]);
+        }
     }
 
     fn measure(&self, name: &str, command: &mut Command, words: &[String]) -> Result<()> {

@@ -7,12 +7,12 @@
 //!
 //! To add a block: a function in `answers.rs`, its name in [`Measurements::block`], and its two comments in a page.
 
-mod answers;
+pub(crate) mod answers;
 mod blocks;
-mod chart;
+pub(crate) mod chart;
 pub(crate) mod page;
-mod ratios;
-mod tables;
+pub(crate) mod ratios;
+pub(crate) mod tables;
 
 use crate::attacks;
 use crate::figures::Figures;
@@ -21,6 +21,7 @@ use crate::measurement;
 use crate::profiles;
 use crate::program_counts;
 use crate::published;
+use crate::real;
 use crate::scaling;
 use crate::start;
 use crate::trust::Trust;
@@ -111,6 +112,19 @@ pub(crate) fn pages(workspace: &Workspace, directory: &Path) -> Result<Vec<Page>
     if scaled.exists() {
         page(scaling::PAGE, scaling::page(&scaled)?);
     }
+    let real = directory.join(real::DIRECTORY);
+    let real = if real.exists() {
+        let measured = Measurements::read(&real)?;
+        let ratios = Ratios::of(&measured.linked);
+        page(real::CHART, real::chart(&ratios, &measurements.day));
+        page(real::PAGE, real::page(&measured.linked, &ratios)?);
+        for (name, tables) in real::long_tables(&measured.linked)? {
+            page(name, tables);
+        }
+        Some(ratios)
+    } else {
+        None
+    };
     let repeated = directory.join(published::DIRECTORY);
     if repeated.exists() {
         let path = directory.join(published::PAGE);
@@ -155,17 +169,20 @@ pub(crate) fn pages(workspace: &Workspace, directory: &Path) -> Result<Vec<Page>
     if let Some(figures) = &measurements.figures {
         page("figures.md", figures.markdown()?);
     }
-    let block = |name: &str| measurements.block(name, &linked, &preloaded);
     let readme = directory.join("README.md");
-    page("README.md", blocks::filled(&files::read(&readme)?, block)?);
+    if readme.exists() {
+        let block = |name: &str| measurements.block(name, &linked, &preloaded);
+        page("README.md", blocks::filled(&files::read(&readme)?, block)?);
+    }
     // The front page of the repository shows one of the directories.
     let front = workspace.root.join("README.md");
     let text = files::read(&front)?;
     let name = directory.file_name().and_then(|name| name.to_str());
-    if name.is_some_and(|name| text.contains(&format!("{name}/overview.svg"))) {
+    let is_shown = name.is_some_and(|name| text.contains(&format!("{name}/{}", real::CHART)));
+    if let (Some(ratios), true) = (real, is_shown) {
         pages.push(Page {
             path: front,
-            text: blocks::filled(&text, block)?,
+            text: blocks::filled(&text, |_| real::block(&ratios))?,
         });
     }
     Ok(pages)
@@ -222,7 +239,7 @@ impl Measurements {
     fn block(&self, name: &str, linked: &Ratios, preloaded: &Ratios) -> Result<String> {
         // One may measure a few programs only.
         let is_missing = match name {
-            "headline" | "time" | "steps" | "memory" => self.linked.is_empty(),
+            "time" | "steps" | "memory" => self.linked.is_empty(),
             "no-help" => self.preloaded.is_empty(),
             "machine" | "visible" => self.linked.is_empty() && self.preloaded.is_empty(),
             _ => false,
@@ -232,7 +249,6 @@ impl Measurements {
         }
         match name {
             "machine" => Ok(answers::machine(&self.linked, &self.preloaded)),
-            "headline" => answers::headline(linked),
             "time" => Ok(answers::time(linked)),
             "steps" => Ok(answers::steps(&self.linked)),
             "memory" => Ok(answers::memory(linked)),

@@ -73,6 +73,7 @@ pub(crate) struct Commands {
     pub(crate) environment: Vec<(&'static str, String)>,
     /// As `NAME=COMMAND`.
     pub(crate) variants: Vec<String>,
+    pub(crate) output_varies: bool,
 }
 
 /// A server and what keeps it busy, as `reheap bench` takes them.
@@ -220,8 +221,13 @@ pub(crate) fn rust_program(
 impl RustProgram {
     /// The flags that make Cargo, or `cargo reheap`, build this program and nothing else.
     pub(crate) fn cargo_flags(&self, workspace: &Workspace) -> Vec<String> {
+        self.flags_into(&workspace.target)
+    }
+
+    /// The same with a target directory.
+    fn flags_into(&self, target: &Path) -> Vec<String> {
         let shown = |path: &Path| path.display().to_string();
-        let (manifest, target) = (shown(&self.manifest), shown(&workspace.target));
+        let (manifest, target) = (shown(&self.manifest), shown(target));
         let flags = [
             "--release",
             "--locked",
@@ -252,27 +258,28 @@ impl RustProgram {
         Ok(directory.join(self.executable))
     }
 
-    /// Builds it for musl with plain Cargo and this feature, and puts the executable aside.
+    /// Builds it for musl with plain Cargo and this feature, and puts the executable aside. In a target directory of its own,
+    /// because Cargo and `cargo reheap` would take turns in compiling everything anew.
     pub(crate) fn build_with_feature(
         &self,
         workspace: &Workspace,
         progress: &Progress,
         feature: &str,
     ) -> Result<PathBuf> {
-        let target = musl_target()?;
+        let target = workspace.target.join("plain-cargo");
         let mut command = workspace.cargo();
-        command.arg("build").args(self.cargo_flags(workspace));
-        command.args(["--target", target.triple(), "--features", feature]);
+        command.arg("build").args(self.flags_into(&target));
+        command.args(["--target", musl_target()?.triple(), "--features", feature]);
         progress.step(
             &format!("building {} with {feature}", self.package),
             &mut command,
         )?;
-        self.put_aside(workspace, feature)
+        self.put_aside(&target, feature)
     }
 
-    /// Copies the executable for musl to where no other build replaces it.
-    pub(crate) fn put_aside(&self, workspace: &Workspace, variant: &str) -> Result<PathBuf> {
-        let of_target = workspace.target.join(musl_target()?.triple());
+    /// Copies the executable for musl from a target directory to where no other build replaces it.
+    pub(crate) fn put_aside(&self, target: &Path, variant: &str) -> Result<PathBuf> {
+        let of_target = target.join(musl_target()?.triple());
         let aside = of_target.join("reheap-bench").join(variant);
         files::make_directory(&aside)?;
         let (from, to) = (
@@ -361,14 +368,14 @@ impl NpmFile {
             .file_name()
             .context("a package's file has no name")?;
         let file = directory.join(name);
-        if self.check(&file).is_ok() {
+        if check(&file, self.sha256).is_ok() {
             return Ok(file);
         }
         let package = format!("{}@{}", self.package, self.version);
         progress.say(format!("fetching {package}"));
         let fresh = tempfile::tempdir_in(directory).context("cannot make a temporary directory")?;
         let archive = fresh.path().join("package.tgz");
-        self.download(fresh.path(), &archive)?;
+        download(self.package, self.version, fresh.path(), &archive)?;
         let mut tar = Command::new("tar");
         tar.arg("-xzf")
             .arg(&archive)
@@ -377,42 +384,59 @@ impl NpmFile {
             .arg(self.path);
         stdout_of(&mut tar)?;
         let unpacked = fresh.path().join(self.path);
-        self.check(&unpacked)
-            .with_context(|| format!("cannot use {package}"))?;
+        check(&unpacked, self.sha256).with_context(|| format!("cannot use {package}"))?;
         fs::rename(&unpacked, &file)
             .with_context(|| format!("cannot write `{}`", file.display()))?;
         Ok(file)
     }
+}
 
-    /// By npm, which knows the user's mirror and proxy; by curl where there is no npm.
-    fn download(&self, directory: &Path, archive: &Path) -> Result<()> {
-        let (package, version) = (self.package, self.version);
-        if need("npm").is_err() {
-            let name = format!("{package}-{version}.tgz");
-            let address = format!("https://registry.npmjs.org/{package}/-/{name}");
-            let mut curl = Command::new("curl");
-            curl.args(["-fsSL", "-o"]).arg(archive).arg(address);
-            return stdout_of(&mut curl).map(drop);
-        }
-        let mut npm = Command::new("npm");
-        npm.args(["pack", "--silent", &format!("{package}@{version}")])
-            .current_dir(directory);
-        stdout_of(&mut npm)?;
-        let packed = directory.join(format!("{package}-{version}.tgz"));
-        fs::rename(&packed, archive)
-            .with_context(|| format!("npm pack left no `{}`", packed.display()))
-    }
+/// All of a package of the npm registry. The checksum is that of its archive.
+pub(crate) struct NpmPackage {
+    pub(crate) name: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) sha256: &'static str,
+}
 
-    fn check(&self, file: &Path) -> Result<()> {
-        let digest = files::sha256(&files::read_bytes(file)?);
-        ensure!(
-            digest == self.sha256,
-            "`{}` has the SHA-256 {digest}, not {}",
-            file.display(),
-            self.sha256
-        );
-        Ok(())
+impl NpmPackage {
+    /// Fetches it and unpacks it into a new directory.
+    pub(crate) fn unpack(&self, directory: &Path, progress: &Progress) -> Result<()> {
+        progress.say(format!("fetching {}@{}", self.name, self.version));
+        files::make_directory(directory)?;
+        let archive = directory.join("package.tgz");
+        download(self.name, self.version, directory, &archive)?;
+        check(&archive, self.sha256)?;
+        let mut tar = Command::new("tar");
+        tar.args(["--strip-components=1", "-xzf"]).arg(&archive);
+        stdout_of(tar.current_dir(directory))?;
+        fs::remove_file(&archive).context("cannot delete an archive")
     }
+}
+
+/// By npm, which knows the user's mirror and proxy; by curl where there is no npm.
+fn download(package: &str, version: &str, directory: &Path, archive: &Path) -> Result<()> {
+    if need("npm").is_err() {
+        let (_, name) = package.rsplit_once('/').unwrap_or(("", package));
+        let address = format!("https://registry.npmjs.org/{package}/-/{name}-{version}.tgz");
+        let mut curl = Command::new("curl");
+        curl.args(["-fsSL", "-o"]).arg(archive).arg(address);
+        return stdout_of(&mut curl).map(drop);
+    }
+    let mut npm = Command::new("npm");
+    npm.args(["pack", "--silent", &format!("{package}@{version}")])
+        .current_dir(directory);
+    let packed = directory.join(stdout_of(&mut npm)?.trim());
+    fs::rename(&packed, archive).with_context(|| format!("npm pack left no `{}`", packed.display()))
+}
+
+fn check(file: &Path, sha256: &str) -> Result<()> {
+    let digest = files::sha256(&files::read_bytes(file)?);
+    ensure!(
+        digest == sha256,
+        "`{}` has the SHA-256 {digest}, not {sha256}",
+        file.display(),
+    );
+    Ok(())
 }
 
 #[cfg(test)]
@@ -425,15 +449,8 @@ mod tests {
         let file = directory.path().join("empty");
         fs::write(&file, "").unwrap();
         let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-        assert!(
-            NpmFile {
-                sha256: empty,
-                ..ESBUILD
-            }
-            .check(&file)
-            .is_ok()
-        );
-        let error = ESBUILD.check(&file).unwrap_err().to_string();
+        assert!(check(&file, empty).is_ok());
+        let error = check(&file, ESBUILD.sha256).unwrap_err().to_string();
         assert!(
             error.contains(empty) && error.contains(ESBUILD.sha256),
             "{error}"

@@ -4,7 +4,6 @@
 //! means is for the page around it.
 
 use super::ratios::{Benchmark, FURTHER, Kind, LINKED, Of, PRELOADED, Ratio, Ratios, Shown};
-use crate::known;
 use crate::table::Table;
 use anyhow::{Context, Result};
 use reheap_bench::analysis::Verdict;
@@ -27,16 +26,6 @@ const STEPS: [(&str, &str); 4] = [
     ("musl+mimalloc", "+ tuning"),
 ];
 const DEFAULT: &str = "musl+mimalloc";
-
-/// What the front page compares with reheap.
-const HEADLINE: [(&str, &str); 6] = [
-    ("musl", "stock musl"),
-    ("musl, crate mimalloc", "musl, `mimalloc` crate"),
-    (known::JEMALLOC, "glibc, Debian's jemalloc preloaded"),
-    (known::MIMALLOC, "glibc, Debian's mimalloc preloaded"),
-    ("musl+jemalloc", "**reheap, `-a jemalloc`**"),
-    (DEFAULT, "**reheap, default (mimalloc)**"),
-];
 
 /// Where and when it was measured.
 pub(crate) fn machine(linked: &[(String, Results)], preloaded: &[(String, Results)]) -> String {
@@ -89,79 +78,6 @@ fn span(numbers: impl Iterator<Item = String>) -> String {
         (Some(least), Some(most)) if least != most => format!("{least} to {most}"),
         (Some(least), _) => least.clone(),
         _ => "unknown".to_owned(),
-    }
-}
-
-/// What the chart of the front page says: time and memory side by side, programs and micro benchmarks apart.
-pub(crate) fn headline(linked: &Ratios) -> Result<String> {
-    let common = linked.common(LINKED);
-    let titles: Vec<&str> = common.iter().map(|program| &*program.title).collect();
-    let mut table = Table::new(["relative to the glibc build", "time", "peak memory"]);
-    for (variant, label) in HEADLINE {
-        let cell = |of| {
-            Ratios::spread(&common, variant, of).map(|spread| {
-                format!(
-                    "{:.2} ({:.2} to {:.2})",
-                    spread.mean, spread.least, spread.most
-                )
-            })
-        };
-        if let (Some(time), Some(memory)) = (cell(Of::Time), cell(Of::Memory)) {
-            table.row([label.to_owned(), time, memory]);
-        }
-    }
-    let mut text = format!(
-        "Time and memory of {} programs around published packages ({}): geometric mean, and least to most.\n\n{}\n{}",
-        common.len(),
-        titles.join(", "),
-        table.render(),
-        micro(linked)?
-    );
-    let apart = linked.apart(&common);
-    if !apart.is_empty() {
-        text += &format!(
-            "\nNot counted: {}, which not all variants ran.\n",
-            apart.join(", ")
-        );
-    }
-    Ok(text)
-}
-
-/// The sentence about loops that do little but allocate.
-fn micro(linked: &Ratios) -> Result<String> {
-    let micro: Vec<&Benchmark> = linked.micro().collect();
-    let spread = |variant| {
-        Ratios::spread(&micro, variant, Of::Time)
-            .with_context(|| format!("not every micro benchmark ran with `{variant}`"))
-    };
-    let (stock, default) = (spread("musl")?, spread(DEFAULT)?);
-    Ok(format!(
-        "In {} micro benchmarks, loops that do little but allocate, reheap's default takes {} time than glibc.\n\
-         Stock musl takes {:.1} to {:.0} times as long. Their memory is not shown, because such a loop has few blocks in use.\n",
-        micro.len(),
-        changes(default.least, default.most),
-        stock.least,
-        stock.most,
-    ))
-}
-
-/// A ratio as people say it: 27 % less, 53 % more.
-fn change(ratio: f64) -> String {
-    match ratio {
-        ratio if ratio < 1.0 => format!("{:.0} % less", (1.0 - ratio) * 100.0),
-        ratio => format!("{:.0} % more", (ratio - 1.0) * 100.0),
-    }
-}
-
-/// Two ratios as people say them: 4 to 10 % less, 4 % less to 10 % more.
-fn changes(low: f64, high: f64) -> String {
-    let percent = |ratio: f64| (ratio - 1.0).abs() * 100.0;
-    if high < 1.0 {
-        format!("{:.0} to {}", percent(high), change(low))
-    } else if low >= 1.0 {
-        format!("{:.0} to {}", percent(low), change(high))
-    } else {
-        format!("{} to {}", change(low), change(high))
     }
 }
 
@@ -351,13 +267,7 @@ pub(crate) fn visible(linked: &Ratios, preloaded: &Ratios) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn two_changes_in_one_direction_share_the_word() {
-        assert_eq!(changes(0.9, 0.96), "4 to 10 % less");
-        assert_eq!(changes(1.09, 1.58), "9 to 58 % more");
-        assert_eq!(changes(0.9, 1.04), "10 % less to 4 % more");
-    }
+    use crate::known;
 
     #[test]
     fn numbers_are_spanned_by_the_least_and_the_most() {
@@ -376,11 +286,5 @@ mod tests {
         let table = matrix("time", &ratios, LINKED, Of::Time);
         assert!(table.contains(known::BY_HAND), "{table}");
         assert!(!table.contains("tcmalloc"), "{table}");
-    }
-
-    #[test]
-    fn a_ratio_becomes_less_or_more() {
-        assert_eq!(change(0.734), "27 % less");
-        assert_eq!(change(1.53), "53 % more");
     }
 }

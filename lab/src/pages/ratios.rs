@@ -31,7 +31,7 @@ pub(crate) enum Kind {
     Reheap,
 }
 
-const fn shown(variant: &'static str, label: &'static str, kind: Kind) -> Shown {
+pub(crate) const fn shown(variant: &'static str, label: &'static str, kind: Kind) -> Shown {
     Shown {
         variant,
         label,

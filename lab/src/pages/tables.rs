@@ -10,7 +10,7 @@ use reheap_bench::overview::Overview;
 use reheap_bench::results::{Quantity, Results, Role};
 
 /// The tables of `reheap report --markdown`, and what they leave out: the average memory.
-pub(super) fn tables(title: &str, results: &[(String, Results)]) -> Result<String> {
+pub(crate) fn tables(title: &str, results: &[(String, Results)]) -> Result<String> {
     let files: Vec<&str> = results.iter().map(|(name, _)| name.as_str()).collect();
     let all: Vec<Results> = results.iter().map(|(_, results)| results.clone()).collect();
     Ok(format!(

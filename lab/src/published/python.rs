@@ -76,6 +76,7 @@ impl Pythons {
             name,
             environment,
             variants: variants.clone(),
+            output_varies: false,
         };
         [
             commands(BENCHMARKS[2], self.environment()),
@@ -133,8 +134,9 @@ pub(crate) fn build(workspace: &Workspace, progress: &Progress, known: &Known) -
         linked.push((format!("musl+{allocator}"), python));
     }
     if let Some(patched) = known.patched() {
-        let linker = patched_linker(&musl, &patched)?;
-        let python = musl.link("by-hand", &linker.display().to_string())?;
+        let reheap = workspace.reheap().get_program().display().to_string();
+        let linker = known::linker(&format!("{reheap} cc"), &patched);
+        let python = musl.link("by-hand", &linker)?;
         known::prove(workspace, progress, &python)?;
         linked.push((BY_HAND.to_owned(), python));
     }
@@ -143,19 +145,6 @@ pub(crate) fn build(workspace: &Workspace, progress: &Progress, known: &Known) -
         dynamic: dynamic.link("glibc", "cc")?,
         linked,
     })
-}
-
-/// A compiler that links with the patched libc.a. It gets no libraries of its own, because `-L` comes after the directory
-/// of musl.
-fn patched_linker(musl: &Build<'_>, patched: &Path) -> Result<PathBuf> {
-    let linker = musl.directory.join("by-hand-cc");
-    let script = format!(
-        "#!/bin/sh\nexec {} -nodefaultlibs \"$@\" -Wl,--start-group '{}' -lgcc -lgcc_eh -Wl,--end-group\n",
-        musl.compiler,
-        patched.display()
-    );
-    known::write_script(&linker, &script)?;
-    Ok(linker)
 }
 
 /// A directory that Python is built in.
