@@ -247,7 +247,7 @@ static __attribute__((noinline)) void *note_allocation(struct slot *slot, enum f
 // The block as it was recorded, which it is no longer; 0 if it was not.
 INLINE struct entry take_entry(const void *block) {
     struct entry *entry = find_entry(block);
-    if (unlikely(!entry)) return (struct entry){0};
+    if (unlikely(!entry || !(entry->block & LIVE))) return (struct entry){0}; // of a block that was freed, a size may be left
     struct entry taken = *entry;
     forget(entry);
     return taken;
