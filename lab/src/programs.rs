@@ -258,8 +258,8 @@ impl RustProgram {
         Ok(directory.join(self.executable))
     }
 
-    /// Builds it for musl with plain Cargo and this feature, and puts the executable aside. In a target directory of its own,
-    /// because Cargo and `cargo reheap` would take turns in compiling everything anew.
+    /// Builds it for musl with plain Cargo and this feature, and puts the executable aside. It has a target directory of its own:
+    /// in the same one, Cargo and `cargo reheap` each compile again what the other has compiled.
     pub(crate) fn build_with_feature(
         &self,
         workspace: &Workspace,

@@ -44,9 +44,8 @@ pub(crate) fn facts(whole: &Whole<'_>) -> Vec<Fact> {
         ("Waiting", waited(whole)),
     ];
     let fact = |(name, said): (_, Option<String>)| said.map(|said| Fact { name, said });
-    let live = live.into_iter().filter_map(fact);
-    let rest = rest.into_iter().filter_map(fact);
-    live.chain(parts::facts(whole)).chain(rest).collect()
+    let all = live.into_iter().chain(parts::seen(whole)).chain(rest);
+    all.filter_map(fact).collect()
 }
 
 /// How the command ended, and what was watched of it.

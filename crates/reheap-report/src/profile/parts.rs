@@ -1,6 +1,5 @@
 //! Where resident memory is, in a line: `235 MiB = 214 live + 12 rounding + 4 free in pages + 1 free pages + 4 other`.
 
-use crate::profile::facts::Fact;
 use crate::profile::whole::Whole;
 use reheap_bench::figures::{bytes, seconds};
 use reheap_profile::profile::{Access, Process, ResidentParts};
@@ -9,7 +8,7 @@ use reheap_profile::profile::{Access, Process, ResidentParts};
 const FREE_BYTES_MIN: u64 = 16 << 20;
 
 /// What was seen of the largest process: when most was resident, and the last time.
-pub(crate) fn facts(whole: &Whole<'_>) -> Vec<Fact> {
+pub(crate) fn seen(whole: &Whole<'_>) -> Vec<(&'static str, Option<String>)> {
     let Some(process) = whole.largest else {
         return Vec::new();
     };
@@ -19,12 +18,8 @@ pub(crate) fn facts(whole: &Whole<'_>) -> Vec<Fact> {
             .is_none_or(|last| most.seconds < last.seconds)
     });
     let seen = [("Most seen", most), ("Last seen", process.resident_last)];
-    seen.into_iter()
-        .filter_map(|(name, parts)| {
-            let said = said(&parts?);
-            Some(Fact { name, said })
-        })
-        .collect()
+    seen.map(|(name, parts)| (name, parts.as_ref().map(said)))
+        .into()
 }
 
 fn said(parts: &ResidentParts) -> String {
