@@ -448,11 +448,12 @@ fn a_running_process_is_left_as_it_was() {
         let mut command = reheap("profile --seconds 0.5 -o");
         command.arg(&json).arg("--pid").arg(&id);
         run(&mut command).succeeded();
-        let after = maps();
+        // musl maps memory for each block of this program and unmaps it: there are two states.
+        let as_before = (0..1000).any(|_| maps() == before);
         let profile: Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
         assert!(marked(&processes(&profile)[0]) > 0, "{way}: {profile:#}");
         assert_eq!(profile["ending"], "detached");
-        assert_eq!(before, after, "{way}");
+        assert!(as_before, "{way}: {before}\nand now\n{}", maps());
         assert!(
             process.0.try_wait().unwrap().is_none(),
             "{way}: it has ended"
