@@ -2,7 +2,7 @@
 
 use reheap_fuzz::mutation::{Random, mutated};
 use reheap_fuzz::{Seeds, TARGETS, Target};
-use reheap_profile::inject::{self, Access};
+use reheap_graft::Access;
 use std::fs;
 use std::panic::catch_unwind;
 use std::path::Path;
@@ -66,7 +66,7 @@ tests! { archive derive identify libraries locate stacks image layout trace resu
 #[test]
 fn the_malloc_of_each_program_among_the_seeds_is_located_by_what_the_program_is_for() {
     let found = SEEDS.of("locate").map(|(name, program)| {
-        let located = inject::locate(program);
+        let located = reheap_graft::locate(program);
         (
             name,
             located

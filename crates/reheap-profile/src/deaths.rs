@@ -11,12 +11,12 @@ mod sys;
 mod traps;
 
 use crate::inject::sys as ptrace;
-use crate::processor::Processor;
 use crate::profile::Frame;
 use crate::stacks::{Modules, Registers, Symbols, Unwinder};
 use nix::errno::Errno;
 use nix::unistd::Pid;
 use ptrace::Resume;
+use reheap_graft::Processor;
 use reheap_proc::status::Status;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -4,9 +4,9 @@
 //! These are unit tests, because they look at parts of this crate that nobody else sees.
 
 use crate::hooks;
-use crate::processor::Processor;
 use crate::recording::{Place, Recording, Sample, VARIABLE};
 use crate::stacks::{Modules, Registers, StackEnd, Symbols, Unwinder};
+use reheap_graft::Processor;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 

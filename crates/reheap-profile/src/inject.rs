@@ -24,19 +24,17 @@
 //!   between, the hooks stay until the next reheap attaches, which takes them out of the code.
 //! - C++'s `operator new` of an allocator that does not call its own malloc there is not hooked.
 //!
-//! The steps, one module each: `locate` finds the functions in the file; `prologue` shows that a jump can take their
-//! place; `library` reads the hooks; `room` finds room near the program; `layout` computes every byte; `tracee` makes
+//! The steps: `reheap_graft` finds the functions in the file and shows that a jump can take their place. Then one module
+//! each: `library` reads the hooks; `room` finds room near the program; `layout` computes every byte; `tracee` makes
 //! system calls inside the process; `attach` stops a running process and leaves it again.
 
 mod attach;
 mod layout;
 mod leftover;
 mod library;
-mod locate;
 mod memory;
 mod obstacle;
 mod process;
-mod prologue;
 mod registers;
 mod room;
 mod stopped;
@@ -47,19 +45,16 @@ mod tracee;
 mod emulated;
 
 pub use attach::{Attached, Left, attach};
-pub use library::{HooksLibrary, LibraryError};
-pub use locate::{Access, Function, LocateError, Located, locate};
+pub use library::HooksLibrary;
 pub use obstacle::Obstacle;
 pub use process::{ProcessError, Target};
-pub use prologue::PrologueError;
 
-use crate::processor::Processor;
 use layout::Layout;
-use library::Protection;
 use memory::{Memory, write_code};
 use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::unistd::Pid;
+use reheap_graft::{Access, Located, Processor, PrologueError, Protection};
 use std::fs;
 use std::io::{self, Read as _};
 use std::ops::Range;

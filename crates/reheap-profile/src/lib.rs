@@ -14,7 +14,6 @@ mod hooks_clock;
 pub mod inject;
 pub mod observer;
 pub mod others;
-mod processor;
 pub mod profile;
 pub mod recording;
 mod samples;

@@ -1,10 +1,10 @@
 //! Makes call sites of sampled stacks, in a thread of its own: to read the tables of a large program takes longer than the
 //! time between two looks, and the observer is the hooks' clock.
 
-use crate::processor::Processor;
 use crate::profile::Sites;
 use crate::recording::Sample;
 use crate::stacks::{Modules, Registers, SiteId, SiteTable, Symbols, Unwinder, Weight};
+use reheap_graft::Processor;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::Arc;

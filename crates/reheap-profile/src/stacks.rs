@@ -24,10 +24,10 @@ mod sites;
 mod symbols;
 mod unwinder;
 
-pub use crate::processor::Processor;
 pub use elf::{Bytes, Elf};
 pub use modules::{Module, ModuleId, Modules};
 pub use registers::{Captured, Registers};
+pub use reheap_graft::Processor;
 pub use sites::{SiteId, SiteTable, Weight};
 pub use symbols::Symbols;
 pub(crate) use symbols::each_function;

@@ -17,8 +17,9 @@ use reheap_command::output::GrowingFile;
 use reheap_command::sys::handover;
 use reheap_command::ui::{self, Failure};
 use reheap_elf::identify::Kind;
+use reheap_graft::Located;
 use reheap_profile::hooks;
-use reheap_profile::inject::{self, HooksLibrary, Injection, Located};
+use reheap_profile::inject::{self, HooksLibrary, Injection};
 use reheap_profile::observer::{INTERVAL, Injected, Observer};
 use reheap_profile::profile::{Access, Ending, FORMAT, Profile};
 use reheap_profile::recording::{self, Recording};
@@ -265,7 +266,7 @@ fn located(program: &Program) -> anyhow::Result<Option<Located>> {
         return Ok(None);
     }
     let bytes = fs::read(&program.route.file).with_context(cannot)?;
-    match inject::locate(&*bytes) {
+    match reheap_graft::locate(&*bytes) {
         Ok(located) => Ok(Some(located)),
         // What the preload misses is named in the profile.
         Err(_) if is_dynamic => Ok(None),
@@ -303,9 +304,9 @@ fn injected(injection: &Injection) -> Injected {
     let not_located = injection.not_located.iter().map(|name| (*name).to_owned());
     Injected {
         access: match injection.access {
-            inject::Access::Marker => Access::Marker,
-            inject::Access::Symbols => Access::Symbols,
-            inject::Access::Code => Access::Signature,
+            reheap_graft::Access::Marker => Access::Marker,
+            reheap_graft::Access::Symbols => Access::Symbols,
+            reheap_graft::Access::Code => Access::Signature,
         },
         not_counted: injection
             .not_hooked

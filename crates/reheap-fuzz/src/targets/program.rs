@@ -1,6 +1,6 @@
 //! Programs that somebody profiles: where their malloc is, the frames of their stacks, and the names in their files.
 
-use reheap_profile::inject::locate as locate_malloc;
+use reheap_graft::locate as locate_malloc;
 use reheap_profile::stacks::{FRAMES_MAX, Modules, Processor, Registers, Symbols, Unwinder};
 use std::collections::BTreeSet;
 use std::io::Write as _;

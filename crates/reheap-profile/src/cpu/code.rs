@@ -3,9 +3,9 @@
 use super::flow::Flow;
 use super::frames::Frames;
 use super::memory_functions::{self, MemoryFunction};
-use crate::processor::Processor;
 use crate::recording::FUNCTIONS;
 use crate::stacks::{Elf, Module, each_function};
+use reheap_graft::Processor;
 use std::sync::Arc;
 
 /// Functions from which an allocator's code is reached, besides those that are counted.

@@ -5,9 +5,9 @@
 //! would lead nowhere. But which functions malloc calls, and what they do with the stack pointer, is in their code: so
 //! where the return address is, is known for each instruction. Only x86-64 code is read; for others nothing is found.
 
-use crate::processor::Processor;
 use crate::stacks::Elf;
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
+use reheap_graft::Processor;
 use std::collections::HashMap;
 use std::ops::Range;
 

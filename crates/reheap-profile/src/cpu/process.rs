@@ -231,7 +231,7 @@ fn unwinder(modules: &mut Modules, pid: u32, told: &BTreeMap<u64, Mapping>) -> U
     }
     Unwinder::from_mappings(
         modules,
-        crate::processor::Processor::native(),
+        reheap_graft::Processor::native(),
         mappings,
         Some(pid),
     )

@@ -10,17 +10,16 @@
 //! A process that forked meanwhile has given the jumps to its child, which reheap cleans in the same way.
 
 use super::layout::{Jump, Layout};
-use super::locate::{Function, Located};
 use super::memory::{Memory, write_code};
 use super::stopped::{PAUSE, Stopped, stop_outside};
 use super::tracee::Tracee;
 use super::{
     HooksLibrary, InjectError, Injection, Obstacle, Target, check_code, injection, layout,
-    leftover, obstacle, open_hooks, page_bytes, process, prologue, with_system_calls,
+    leftover, obstacle, open_hooks, page_bytes, process, with_system_calls,
 };
-use crate::processor::Processor;
 use nix::errno::Errno;
 use nix::unistd::Pid;
+use reheap_graft::{Function, Located, Processor, prologue};
 use reheap_proc::maps::Mapping;
 use std::collections::BTreeSet;
 use std::io::ErrorKind;

@@ -1,12 +1,11 @@
 //! Hooks in static programs for aarch64. qemu's user mode has no ptrace, so the program does itself what reheap would do in
 //! it (`tests/programs/by_plan.c`): every byte and every address comes from here, as it would for ptrace.
 
+use super::HooksLibrary;
 use super::layout::{self, Layout};
-use super::library::Protection;
-use super::{HooksLibrary, locate, prologue};
 use crate::emulated::{GCC, Workshop, ZIG, emulated, run_and_check};
-use crate::processor::Processor;
 use crate::recording::Recording;
+use reheap_graft::{Processor, Protection, locate, prologue};
 use reheap_proc::maps::Mapping;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};

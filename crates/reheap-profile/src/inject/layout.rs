@@ -5,10 +5,10 @@
 //! relocated prologue. This module computes bytes; it touches no process.
 
 use super::InjectError;
-use super::library::{HooksLibrary, Protection, put_word};
-use super::locate::{Function, Located};
+use super::library::HooksLibrary;
+use super::registers;
 use super::room::room_near;
-use super::{prologue, registers};
+use reheap_graft::{Function, Located, Protection, prologue, put_word};
 use reheap_proc::maps::Mapping;
 use std::ops::Range;
 

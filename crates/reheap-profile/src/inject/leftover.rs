@@ -5,10 +5,10 @@
 //! stays mapped: nothing tells whether a thread is in it.
 
 use super::layout::TOKEN_OFFSET;
-use super::locate::Located;
 use super::memory::Memory;
-use super::{InjectError, Obstacle, process, prologue, registers, stopped};
+use super::{InjectError, Obstacle, process, registers, stopped};
 use nix::unistd::Pid;
+use reheap_graft::{Located, prologue};
 use reheap_proc::maps::Mapping;
 use std::fs;
 

@@ -4,10 +4,10 @@
 //! linker keeps for debuggers (`r_debug` in <link.h>, the same for glibc and musl).
 
 use super::InjectError;
-use super::locate::{self, LocateError, Located};
 use super::memory::Memory;
 use nix::unistd::Pid;
 use object::read::ReadCache;
+use reheap_graft::{LocateError, Located};
 use reheap_proc::maps::{self, Mapping};
 use reheap_proc::{by_number, process};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
@@ -67,13 +67,13 @@ impl Target {
             error,
         })?;
         let cache = ReadCache::new(file);
-        match locate::locate(&cache) {
+        match reheap_graft::locate(&cache) {
             Ok(located) => {
                 let bias = entry(pid)?.wrapping_sub(located.entry);
                 Ok(Self { pid, located, bias })
             }
             Err(LocateError::Dynamic(_)) => {
-                let dynamic = locate::dynamic_segment(&cache);
+                let dynamic = reheap_graft::dynamic_segment(&cache);
                 let (entry_in_file, dynamic) =
                     dynamic.map_err(|reason| ProcessError::Locate { file: path, reason })?;
                 let bias = entry(pid)?.wrapping_sub(entry_in_file);
@@ -100,7 +100,7 @@ impl Target {
                 file: name.clone(),
                 error,
             })?;
-            match locate::locate_in_library(&ReadCache::new(file)) {
+            match reheap_graft::locate_in_library(&ReadCache::new(file)) {
                 Ok(located) => return Ok(Self { pid, located, bias }),
                 Err(LocateError::NoMalloc) => {}
                 Err(reason) => return Err(ProcessError::Locate { file: name, reason }),

@@ -6,11 +6,11 @@
 //! each size is held against the file's before memory is taken for it.
 
 use super::{UnwindSections, branches, signed_returns};
-use crate::processor::Processor;
 use flate2::read::ZlibDecoder;
 use object::LittleEndian as LE;
 use object::elf;
 use object::pod;
+use reheap_graft::Processor;
 use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::FileExt;

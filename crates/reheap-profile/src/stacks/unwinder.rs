@@ -9,10 +9,10 @@
 use super::CodeAddress;
 use super::modules::{ModuleId, Modules};
 use super::registers::Registers;
-use crate::processor::Processor;
 use framehop::aarch64::{CacheAarch64, PtrAuthMask, UnwindRegsAarch64, UnwinderAarch64};
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{FrameAddress, Unwinder as _};
+use reheap_graft::Processor;
 use reheap_proc::maps::{self, Mapping};
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -8,8 +8,8 @@
 //! A call in the prologue needs care: its return address would be in the relocated prologue, and stay on the stack when
 //! reheap wants to leave the process. So the relocated prologue puts the original return address there and jumps.
 
-pub(crate) mod aarch64;
-pub(crate) mod x86_64;
+mod aarch64;
+mod x86_64;
 
 use crate::processor::Processor;
 
@@ -42,10 +42,10 @@ pub enum PrologueError {
 }
 
 /// The most bytes that a relocated prologue takes.
-pub(crate) const RELOCATED_BYTES_MAX: usize = 160;
+pub const RELOCATED_BYTES_MAX: usize = 160;
 
 /// The size of a jump or a call.
-pub(crate) fn jump_bytes(processor: Processor) -> usize {
+pub fn jump_bytes(processor: Processor) -> usize {
     match processor {
         Processor::X86_64 => x86_64::JUMP_BYTES,
         Processor::Aarch64 => aarch64::JUMP_BYTES,
@@ -53,7 +53,7 @@ pub(crate) fn jump_bytes(processor: Processor) -> usize {
 }
 
 /// How many bytes of a function that begins with `code` its replacement takes.
-pub(crate) fn taken_bytes(processor: Processor, code: &[u8]) -> usize {
+pub fn taken_bytes(processor: Processor, code: &[u8]) -> usize {
     match processor {
         Processor::X86_64 => x86_64::JUMP_BYTES,
         Processor::Aarch64 => aarch64::taken_bytes(code),
@@ -61,7 +61,7 @@ pub(crate) fn taken_bytes(processor: Processor, code: &[u8]) -> usize {
 }
 
 /// How far a jump reaches, less what the hooks themselves take.
-pub(crate) fn reach_bytes(processor: Processor) -> u64 {
+pub fn reach_bytes(processor: Processor) -> u64 {
     match processor {
         Processor::X86_64 => 0x7fff_0000,
         Processor::Aarch64 => 0x7ff_0000,
@@ -70,7 +70,7 @@ pub(crate) fn reach_bytes(processor: Processor) -> u64 {
 
 /// Shows that a jump can take the place of the first instructions of the function at `address`, whose code begins with
 /// `code`. `size` is its size, if the file says so.
-pub(crate) fn check(
+pub fn check(
     processor: Processor,
     code: &[u8],
     address: u64,
@@ -83,7 +83,7 @@ pub(crate) fn check(
 }
 
 /// The relocated prologue of the function at `address`, for `place`.
-pub(crate) fn relocate(
+pub fn relocate(
     processor: Processor,
     code: &[u8],
     address: u64,
@@ -103,7 +103,7 @@ pub(crate) fn relocate(
 
 /// What takes the place of the first bytes of a function at `address`, whose code begins with `code`: a jump to
 /// `target`. `None` if that is out of reach.
-pub(crate) fn replacement(
+pub fn replacement(
     processor: Processor,
     code: &[u8],
     address: u64,
@@ -116,7 +116,7 @@ pub(crate) fn replacement(
 }
 
 /// Where a jump or call at `address` leads, if these bytes are one.
-pub(crate) fn target(processor: Processor, address: u64, bytes: &[u8]) -> Option<u64> {
+pub fn target(processor: Processor, address: u64, bytes: &[u8]) -> Option<u64> {
     match (processor, bytes) {
         (Processor::X86_64, [0xe8 | 0xe9, distance @ ..]) => {
             let distance = i32::from_le_bytes(distance.try_into().ok()?);
@@ -135,7 +135,7 @@ pub(crate) fn target(processor: Processor, address: u64, bytes: &[u8]) -> Option
 }
 
 /// The direct calls of `target` in `code`, which is at `address`: where each is, and its bytes.
-pub(crate) fn calls_of(
+pub fn calls_of(
     processor: Processor,
     code: &[u8],
     address: u64,
@@ -158,7 +158,7 @@ pub(crate) fn calls_of(
 }
 
 /// A call of `target` at `address`; `None` if it is out of reach.
-pub(crate) fn call(processor: Processor, address: u64, target: u64) -> Option<Vec<u8>> {
+pub fn call(processor: Processor, address: u64, target: u64) -> Option<Vec<u8>> {
     match processor {
         Processor::X86_64 => x86_64::call(address, target),
         Processor::Aarch64 => aarch64::call(address, target),

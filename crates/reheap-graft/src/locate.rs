@@ -16,8 +16,8 @@ mod musl;
 mod names;
 mod stripped;
 
-use super::prologue::{self, PrologueError};
 use crate::processor::Processor;
+use crate::prologue::{self, PrologueError};
 use memchr::memchr;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{
@@ -139,7 +139,7 @@ pub struct Function {
     /// Its address in the file's own address space.
     pub address: u64,
     /// The code that begins there, at least as much as a jump takes.
-    pub(crate) code: Vec<u8>,
+    pub code: Vec<u8>,
 }
 
 /// The functions of an executable.
@@ -156,19 +156,20 @@ pub struct Located {
     /// Where its libc keeps a thread's number, in bytes from the thread pointer on; `None` where that is not known.
     pub thread_number_at: Option<u64>,
     /// Calls of `free` by glibc's malloc itself; see [`Executable::own_frees`].
-    pub(crate) own_frees: Vec<Call>,
+    pub own_frees: Vec<Call>,
     /// Where the program begins, in the file's own address space.
-    pub(crate) entry: u64,
+    pub entry: u64,
     /// The range that the file takes when it is loaded.
-    pub(crate) image: Range<u64>,
+    pub image: Range<u64>,
 }
 
 /// A direct call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Call {
+pub struct Call {
     /// Where it is, in the file's own address space.
-    pub(crate) address: u64,
-    pub(crate) code: Vec<u8>,
+    pub address: u64,
+    /// Its bytes.
+    pub code: Vec<u8>,
 }
 
 /// Linux gives programs no higher addresses: 56 bits on x86-64 with five levels of page tables, 52 on aarch64. So sums of an
@@ -182,7 +183,7 @@ const EXAMINED_CODE_BYTES: u64 = 64 << 10;
 /// An executable, and what its headers say.
 pub(crate) struct Executable<'data, R: ReadRef<'data>> {
     file: ElfFile64<'data, LittleEndian, R>,
-    pub(crate) processor: Processor,
+    pub processor: Processor,
 }
 
 /// A symbol that defines something.
@@ -233,9 +234,7 @@ pub fn locate<'data, R: ReadRef<'data>>(bytes: R) -> Result<Located, LocateError
 ///
 /// # Errors
 /// Those of [`locate`].
-pub(crate) fn locate_in_library<'data, R: ReadRef<'data>>(
-    bytes: R,
-) -> Result<Located, LocateError> {
+pub fn locate_in_library<'data, R: ReadRef<'data>>(bytes: R) -> Result<Located, LocateError> {
     let executable = Executable::parse(bytes)?;
     let symbols = executable.dynamic_symbols();
     let mut places = Places {
@@ -672,9 +671,7 @@ impl Places {
 }
 
 /// Where the program begins, and where its dynamic segment is, as addresses of the file.
-pub(crate) fn dynamic_segment<'data, R: ReadRef<'data>>(
-    bytes: R,
-) -> Result<(u64, u64), LocateError> {
+pub fn dynamic_segment<'data, R: ReadRef<'data>>(bytes: R) -> Result<(u64, u64), LocateError> {
     let executable = Executable::parse(bytes)?;
     let mut segments = executable.file.elf_program_headers().iter();
     let dynamic = segments

@@ -24,7 +24,7 @@ impl Processor {
     }
 
     /// That of an ELF machine number.
-    pub(crate) fn from_machine(machine: elf::Machine) -> Option<Self> {
+    pub fn from_machine(machine: elf::Machine) -> Option<Self> {
         match machine {
             elf::EM_X86_64 => Some(Self::X86_64),
             elf::EM_AARCH64 => Some(Self::Aarch64),
