@@ -200,12 +200,20 @@ void __reheap_page_is_free(mi_page_t *page, mi_segments_tld_t *segments) {
 static void (*end_thread)(void *);
 
 static void end_thread_at_rest(void *heap) {
+#ifdef REHEAP_GRAFT
+    at_rest_t own = thread; // another thread ends this one
+    memset(&thread, 0, sizeof thread);
+#endif
     thread.segments = &((mi_heap_t *)heap)->tld->segments;
     thread.is_ending = true;
     thread.freed_max = 0;
     end_thread(heap);
     atomic_fetch_add_explicit(&left_returned, thread.debt.returned, memory_order_relaxed);
+#ifdef REHEAP_GRAFT
+    thread = own;
+#else
     memset(&thread, 0, sizeof thread); // a destructor that runs later may allocate
+#endif
 }
 
 // mimalloc's pthread_key_create, which it calls once.

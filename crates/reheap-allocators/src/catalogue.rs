@@ -34,10 +34,10 @@ use limits::{
 };
 use recipes::{
     AT_REST, ENVIRONMENT, GROWN, GROWN_FREE, HUGE_PAGES, JEMALLOC, LAST_BLOCK, LOCKS, MIMALLOC,
-    MIMALLOC_2_FLAGS, MIMALLOC_2_REDIRECTS, MIMALLOC_2_SECURE_FLAGS, MIMALLOC_3_FLAGS,
-    MIMALLOC_3_SECURE_FLAGS, MIMALLOC_ENTRY_POINTS, REFILL, RPMALLOC, SHARED_HEAPS,
-    SNMALLOC_CHECKS_FLAGS, SNMALLOC_CHECKS_REDIRECTS, SNMALLOC_FLAGS, SNMALLOC_REDIRECTS, SYSTEM,
-    hardened_malloc, mimalloc, snmalloc,
+    MIMALLOC_2_FLAGS, MIMALLOC_2_GRAFT, MIMALLOC_2_REDIRECTS, MIMALLOC_2_SECURE_FLAGS,
+    MIMALLOC_3_FLAGS, MIMALLOC_3_SECURE_FLAGS, MIMALLOC_ENTRY_POINTS, REFILL, RPMALLOC,
+    SHARED_HEAPS, SNMALLOC_CHECKS_FLAGS, SNMALLOC_CHECKS_REDIRECTS, SNMALLOC_FLAGS,
+    SNMALLOC_REDIRECTS, SYSTEM, hardened_malloc, mimalloc, snmalloc,
 };
 use std::fmt;
 use tunables::{
@@ -197,6 +197,8 @@ pub struct Recipe {
     pub executable: Additions,
     /// What a preload adds.
     pub preload: Additions,
+    /// What it adds to go into a finished executable, or why it cannot.
+    pub graft: Result<Additions, &'static str>,
     /// Whether a build lasts longer than about twenty seconds.
     pub builds_slowly: bool,
 }
@@ -240,6 +242,7 @@ impl Recipe {
         match kind {
             LinkKind::Executable => &self.executable,
             LinkKind::Preload => &self.preload,
+            LinkKind::Graft => self.graft.as_ref().unwrap_or(&recipes::NOTHING_MORE),
         }
     }
 
@@ -307,11 +310,21 @@ pub const PRELOAD_GLUE: [Glue; 3] = [
     },
 ];
 
+/// Glue for every allocator that goes into a finished executable.
+const GRAFT_GLUE: [Glue; 2] = [
+    PRELOAD_GLUE[0],
+    Glue {
+        name: "graft",
+        source: include_str!("../glue/graft.c"),
+    },
+];
+
 /// The glue that every allocator gets in one kind of file.
 pub(crate) fn shared_glue(kind: LinkKind) -> impl Iterator<Item = &'static Glue> {
     let more: &[Glue] = match kind {
         LinkKind::Executable => &[],
         LinkKind::Preload => &PRELOAD_GLUE,
+        LinkKind::Graft => &GRAFT_GLUE,
     };
     std::iter::once(&FAMILY_GLUE).chain(more)
 }
@@ -349,6 +362,7 @@ pub const CATALOGUE: &[Allocator] = &[
                 AT_REST,
             ],
             redirects: MIMALLOC_2_REDIRECTS,
+            graft: Ok(MIMALLOC_2_GRAFT),
             ..mimalloc(
                 "mimalloc",
                 MIMALLOC_2_FLAGS,

@@ -9,6 +9,7 @@
 //! | [`memory`] | assembling the memory functions |
 //! | [`libc`] | putting allocator and memory functions into a libc |
 //! | [`preload`] | linking an allocator to a shared library for `LD_PRELOAD` |
+//! | [`graft`] | linking an allocator to a library that goes into finished executables |
 //! | [`portable`] | whether a library runs with every libc that it is for |
 //! | [`own_library`] | building reheap's own libraries, such as the probe |
 //! | [`program`] | compiling reheap's own small programs |
@@ -31,6 +32,7 @@ pub mod checker;
 pub mod compiler;
 pub mod complaints;
 mod foreign;
+pub mod graft;
 pub mod libc;
 pub mod link_kind;
 pub mod load;

@@ -6,7 +6,7 @@ const OMIT_FRAME_POINTER: &str = "-fomit-frame-pointer";
 
 /// What an allocator is linked into. This decides how its code is addressed, and where its thread-local storage is.
 ///
-/// Neither gets debug information, which would carry paths of the build machine into the linked file.
+/// None gets debug information, which would carry paths of the build machine into the linked file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkKind {
     /// A static executable, at a fixed address or position-independent.
@@ -14,13 +14,16 @@ pub enum LinkKind {
     /// A preload. It is loaded when the program starts, so its thread-local storage is next to the program's, and
     /// reaching it needs no call. `dlopen` may have no room for such a library.
     Preload,
+    /// A finished executable, into which it is copied. It is loaded with the program, so its thread-local storage is next
+    /// to the program's. Nothing of a libc is in reach.
+    Graft,
 }
 
 impl LinkKind {
     pub(crate) fn compiler_flags(self) -> &'static [&'static str] {
         match self {
             Self::Executable => &["-fPIE", "-ftls-model=local-exec", OMIT_FRAME_POINTER, "-g0"],
-            Self::Preload => &[
+            Self::Preload | Self::Graft => &[
                 "-fPIC",
                 "-ftls-model=initial-exec",
                 OMIT_FRAME_POINTER,
@@ -34,6 +37,7 @@ impl LinkKind {
         match self {
             Self::Executable => "",
             Self::Preload => "-preload",
+            Self::Graft => "-graft",
         }
     }
 }

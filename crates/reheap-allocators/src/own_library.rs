@@ -3,7 +3,7 @@
 use crate::cache::{Cache, CacheError, hash};
 use crate::catalogue::Glue;
 use crate::link_kind::LinkKind;
-use crate::preload::{self, LINK_FLAGS, PreloadError};
+use crate::preload::{self, LIBRARIES, LINK_FLAGS, PreloadError};
 use crate::target::Target;
 use crate::upstream::{self, Toolchain, Wrappers};
 use reheap_elf::archive::Member;
@@ -122,6 +122,7 @@ impl OwnLibrary {
                 &self.file_name(),
                 self.exports,
                 &self.link_flags(),
+                &LIBRARIES,
                 toolchain,
                 unfinished,
             )

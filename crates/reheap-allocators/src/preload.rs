@@ -6,6 +6,7 @@
 //!
 //! Each libc needs a library of its own: glibc and musl lay out `errno`, thread-local storage and locks differently.
 
+use crate::built::BuiltAllocator;
 use crate::cache::{Cache, CacheError, hash, note_use};
 use crate::catalogue::file::{AllocatorFile, FileError};
 use crate::catalogue::{Allocator, Recipe};
@@ -39,6 +40,9 @@ pub(crate) const LINK_FLAGS: [&str; 8] = [
     "-Wl,-z,now",
     "-Wl,-z,relro",
 ];
+
+/// glibc before 2.34 has dlsym there; later versions and musl have an empty library.
+pub(crate) const LIBRARIES: [&str; 1] = ["-ldl"];
 
 /// Why there is no preload.
 #[derive(Debug, thiserror::Error)]
@@ -132,23 +136,40 @@ pub fn build(
 ) -> Result<PathBuf, PreloadError> {
     let names = exports_of(allocator, target.libc());
     let file_name = file_name(allocator);
-    let tuning = Tuning::default();
-    let marker = marker(allocator, &tuning, target);
     let entry = entry_name(allocator, target, toolchain);
     let is_whole = |entry: &Path| is_whole(&entry.join(&file_name));
     let directory = cache.whole_entry("preloads", &entry, is_whole, |unfinished| {
         let built = upstream::build(allocator, target, LinkKind::Preload, toolchain, cache)?;
-        let tuning = tuning.baked(allocator);
-        let objects = built.objects()?;
-        let members =
-            reheap_elf::preload_objects::objects(&objects, target.arch(), &marker, &tuning)
-                .map_err(|source| PreloadError::Bind {
-                    allocator: allocator.name,
-                    source,
-                })?;
-        link(&members, &file_name, &names, &[], toolchain, unfinished)
+        let members = members(allocator, target, &built)?;
+        link(
+            &members,
+            &file_name,
+            &names,
+            &[],
+            &LIBRARIES,
+            toolchain,
+            unfinished,
+        )
     })?;
     Ok(directory.join(file_name))
+}
+
+/// The objects of a library with an allocator, with the marker.
+pub(crate) fn members(
+    allocator: &'static Allocator,
+    target: &Target,
+    built: &BuiltAllocator,
+) -> Result<Vec<Member>, PreloadError> {
+    let tuning = Tuning::default();
+    let marker = marker(allocator, &tuning, target);
+    let tuning = tuning.baked(allocator);
+    let objects = built.objects()?;
+    reheap_elf::preload_objects::objects(&objects, target.arch(), &marker, &tuning).map_err(
+        |source| PreloadError::Bind {
+            allocator: allocator.name,
+            source,
+        },
+    )
 }
 
 /// A user's own library, copied into the cache: the file may change while it is in use, and its path may be one that
@@ -394,6 +415,7 @@ pub(crate) fn link(
     file_name: &str,
     names: &[&str],
     more_flags: &[String],
+    libraries: &[&str],
     toolchain: &Toolchain,
     directory: &Path,
 ) -> Result<(), PreloadError> {
@@ -420,7 +442,7 @@ pub(crate) fn link(
         .arg("-Wl,--version-script=exports.map")
         .arg(format!("-Wl,-soname,{file_name}"))
         .args(objects.iter().map(|object| &object.name))
-        .arg("-ldl") // glibc before 2.34 has dlsym there; later versions and musl have an empty library
+        .args(libraries)
         .arg("-o")
         .arg(&library);
     upstream::run(&mut cc, || format!("link `{file_name}`"))?;

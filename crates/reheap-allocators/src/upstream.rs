@@ -227,6 +227,7 @@ pub(crate) fn glue_flags(kind: LinkKind) -> Vec<&'static str> {
     let visibility: &[&str] = match kind {
         LinkKind::Executable => &[],
         LinkKind::Preload => &["-fvisibility=hidden", "-DREHEAP_PRELOAD"],
+        LinkKind::Graft => &["-fvisibility=hidden", "-DREHEAP_PRELOAD", "-DREHEAP_GRAFT"],
     };
     [&GLUE_FLAGS, visibility, kind.compiler_flags()].concat()
 }

@@ -236,6 +236,8 @@ pub struct MarkerIdentity {
     pub replaced: Vec<&'static str>,
     /// Whether a linker has bound the words that prove it. In an object or archive they are unbound.
     pub is_linked: bool,
+    /// Whether the program was linked without it, and jumps in its own functions lead to it.
+    pub is_grafted: bool,
 }
 
 /// An allocator whose code is in the file.
@@ -428,14 +430,18 @@ fn linked_marker(image: &Image<'_>) -> Result<Option<MarkerIdentity>, ElfError> 
         return Ok(None);
     };
     let class = Class::of_64_bit(image.format().is_64_bit);
-    let found = marker::parse_description(note.note_type, &note.description, note.address, class)
-        .map_err(|error| ElfError::Marker {
+    let found = marker::parse_description(note.note_type, &note.description, note.address, class);
+    let mut found = found.map_err(|error| ElfError::Marker {
         reason: error.to_string(),
     })?;
+    if image.machine() == elf::EM_X86_64 {
+        found.follow_jumps(|address, size| image.bytes_at(address, size));
+    }
     Ok(Some(MarkerIdentity {
         marker: found.marker,
         replaced: found.replaced,
         is_linked: true,
+        is_grafted: found.is_grafted,
     }))
 }
 
@@ -453,6 +459,7 @@ fn unlinked_marker(
         marker,
         replaced: Vec::new(),
         is_linked: false,
+        is_grafted: false,
     }))
 }
 

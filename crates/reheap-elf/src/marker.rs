@@ -72,6 +72,8 @@ pub struct FoundMarker {
     /// Where the program has the functions of [`family::ALIGNED`], as addresses of the file; `None` for one that it does
     /// not have. Empty in a marker that does not say.
     pub aligned: Vec<(&'static str, Option<u64>)>,
+    /// Whether the program has functions of its own that lead to the allocator's; [`FoundMarker::follow_jumps`] tells.
+    pub is_grafted: bool,
 }
 
 /// Where a marker says that a function is, as addresses of the file (before it is loaded somewhere else).
@@ -115,7 +117,9 @@ const NOTE_TYPE: elf::NoteType = elf::NoteType(2);
 const NOTE_TYPE_WITHOUT_ALIGNED: elf::NoteType = elf::NoteType(1);
 const CORE_WORDS: usize = 2 * family::CORE.len();
 const WORDS: usize = CORE_WORDS + family::ALIGNED.len();
-const WORDS_OFFSET: usize = 12 + NOTE_NAME.len().next_multiple_of(4);
+/// Two sizes and the type.
+const NOTE_HEADER_BYTES: usize = 12;
+const WORDS_OFFSET: usize = NOTE_HEADER_BYTES + NOTE_NAME.len().next_multiple_of(4);
 
 /// The relocatable object with the note and the baked-in tuning. `own_name` gives the name of the allocator's function
 /// in the file that the object is linked into.
@@ -283,6 +287,57 @@ pub fn read(bytes: &[u8]) -> Result<Option<FoundMarker>, MarkerError> {
     .map(Some)
 }
 
+impl FoundMarker {
+    /// Takes the functions into account that lead to the allocator's by a jump. `code_at` gives so many bytes of a program for
+    /// x86-64 at an address.
+    pub fn follow_jumps(&mut self, code_at: impl Fn(u64, u64) -> Option<Vec<u8>>) {
+        let target = |address: u64| {
+            let code = code_at(address, JUMP_BYTES)?;
+            let (&[JUMP], distance) = code.split_at_checked(1)? else {
+                return None;
+            };
+            let distance = i32::from_le_bytes(distance.try_into().ok()?);
+            Some((address.wrapping_add(JUMP_BYTES)).wrapping_add_signed(distance.into()))
+        };
+        for function in &self.functions {
+            if function.program != function.allocator
+                && target(function.program) == Some(function.allocator)
+            {
+                self.is_grafted = true;
+                self.replaced.retain(|name| *name != function.name);
+            }
+        }
+    }
+}
+
+/// A jump on x86-64: its first byte, and its size with the distance.
+const JUMP: u8 = 0xe9;
+const JUMP_BYTES: u64 = 5;
+
+/// Writes into the marker among these notes, at `address` in a 64-bit program, where the program has functions of its own.
+/// False if there is none.
+pub fn lead_to(notes: &mut [u8], address: u64, program: &[(&str, u64)]) -> bool {
+    let word_bytes = Class::Bits64.word_bytes();
+    let mut names = notes.windows(NOTE_NAME.len());
+    let name = names.position(|window| window == NOTE_NAME);
+    let Some(start) = name.and_then(|name| name.checked_sub(NOTE_HEADER_BYTES)) else {
+        return false;
+    };
+    let Some(note) = notes.get_mut(start..start + WORDS_OFFSET + WORDS * word_bytes) else {
+        return false;
+    };
+    for (index, name) in family::CORE.into_iter().enumerate() {
+        let Some(&(_, target)) = program.iter().find(|(function, _)| *function == name) else {
+            continue;
+        };
+        let offset = WORDS_OFFSET + 2 * index * word_bytes;
+        let word = address.wrapping_add((start + offset) as u64);
+        let distance = target.wrapping_sub(word);
+        note[offset..offset + word_bytes].copy_from_slice(&distance.to_le_bytes());
+    }
+    true
+}
+
 /// Where the note is.
 struct Note {
     /// Its type.
@@ -410,6 +465,7 @@ pub fn parse_description(
         replaced,
         functions,
         aligned,
+        is_grafted: false,
     })
 }
 

@@ -29,6 +29,7 @@ pub const TARGETS: &[Target] = &[
     target("identify", targets::elf::identify, 150),
     target("libraries", targets::elf::libraries, 10_000),
     target("locate", targets::program::locate, 1000),
+    target("graft", targets::program::graft, 1000),
     target("stacks", targets::program::stacks, 300),
     target("image", targets::image::image, 1000),
     target("layout", targets::image::layout, 500),

@@ -19,7 +19,8 @@ mod matrix;
 mod profiles;
 
 /// Sources of what is inspected, derived, located and walked.
-const SOURCES: [(&str, &str); 11] = [
+const SOURCES: [(&str, &str); 12] = [
+    ("graft_library.c", include_str!("programs/graft_library.c")),
     ("program.c", include_str!("programs/program.c")),
     ("allocator.c", include_str!("programs/allocator.c")),
     ("libc.c", include_str!("programs/libc.c")),
@@ -80,6 +81,7 @@ impl Seeds {
         let mut seeds = Self::default();
         seeds.add_elf_files(&workshop);
         seeds.add_programs(&workshop);
+        seeds.add_grafts(&workshop);
         seeds.add("libraries", "of-two", list_of_libraries());
         seeds.add_images(&workshop);
         seeds.add("trace", "calls", chunks_of_a_trace());
@@ -191,6 +193,20 @@ impl Seeds {
             let program = without_sections(program);
             let name = format!("{name}-without-sections");
             self.add("stacks", &name, behind_length(&program, &stack));
+        }
+    }
+
+    /// Programs that get another allocator, and the library with it.
+    fn add_grafts(&mut self, workshop: &Workshop) {
+        workshop.run(
+            "gcc -O1 -shared -fPIC -fno-builtin -nostdlib -ftls-model=initial-exec -Wl,-Bsymbolic \
+             graft_library.c -o graft_library.so",
+        );
+        workshop.run("gcc -O1 -static-pie program.c -o static-pie");
+        let library = workshop.read("graft_library.so");
+        for name in ["static", "family", "static-pie", "dynamic"] {
+            let both = behind_length(&workshop.read(name), &library);
+            self.add("graft", name, both);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use reheap_fuzz::mutation::{Random, mutated};
 use reheap_fuzz::{Seeds, TARGETS, Target};
-use reheap_graft::Access;
+use reheap_graft::{Access, Contract, Library, Stock};
 use std::fs;
 use std::panic::catch_unwind;
 use std::path::Path;
@@ -61,7 +61,7 @@ macro_rules! tests {
     };
 }
 
-tests! { archive derive identify libraries locate stacks image layout trace results profile attacks project manifest script maps }
+tests! { archive derive identify libraries locate graft stacks image layout trace results profile attacks project manifest script maps }
 
 #[test]
 fn the_malloc_of_each_program_among_the_seeds_is_located_by_what_the_program_is_for() {
@@ -86,6 +86,23 @@ fn the_malloc_of_each_program_among_the_seeds_is_located_by_what_the_program_is_
             ("static", Some((Access::Symbols, 2))),
         ]
     );
+}
+
+#[test]
+fn the_static_programs_among_the_seeds_get_another_allocator() {
+    let contract = Contract {
+        errno_at: "errno_at",
+        realloc_of_glibc: "realloc",
+    };
+    let grafted = SEEDS.of("graft").filter(|(_, bytes)| {
+        let (length, rest) = bytes.split_first_chunk().unwrap();
+        let (program, library) = rest.split_at(u32::from_le_bytes(*length) as usize);
+        let library = Library::parse(library).unwrap();
+        let stock = Stock::examine(program);
+        stock.is_ok_and(|stock| reheap_graft::graft(&stock, &library, contract).is_ok())
+    });
+    let names: Vec<&str> = grafted.map(|(name, _)| name).collect();
+    assert_eq!(names, ["family", "static", "static-pie"]);
 }
 
 #[test]

@@ -2,11 +2,13 @@
 //!
 //! Nothing here does I/O or touches a process.
 
+mod graft;
 mod library;
 mod locate;
 mod processor;
 pub mod prologue;
 
+pub use graft::{Contract, Entry, Graft, GraftError, Grafted, Stock, UndoError, graft, undo};
 pub use library::{Library, LibraryError, Protection, ThreadLocal, put_word};
 pub use locate::{
     Access, Call, Function, LocateError, Located, dynamic_segment, locate, locate_in_library,

@@ -46,6 +46,7 @@ pub struct Library {
     /// The bytes of all segments, from address 0 of the library on, before relocation.
     image: Vec<u8>,
     protections: Vec<(Range<u64>, Protection)>,
+    notes: Vec<Range<u64>>,
     thread_local: Option<ThreadLocal>,
     /// Words to which the base is added.
     based: Vec<(u64, u64)>,
@@ -92,12 +93,14 @@ impl Library {
         let Segments {
             image,
             protections,
+            notes,
             thread_local,
         } = segments(&file, bytes)?;
         let mut library = Self {
             processor,
             image,
             protections,
+            notes,
             thread_local,
             based: Vec::new(),
             absolute: Vec::new(),
@@ -127,6 +130,11 @@ impl Library {
     /// Which parts may be read, written and executed; the rest of the span is readable.
     pub fn protections(&self) -> &[(Range<u64>, Protection)] {
         &self.protections
+    }
+
+    /// Where its notes are.
+    pub fn notes(&self) -> &[Range<u64>] {
+        &self.notes
     }
 
     /// What each thread has of its own; `None` if nothing.
@@ -275,6 +283,7 @@ impl Kind {
 struct Segments {
     image: Vec<u8>,
     protections: Vec<(Range<u64>, Protection)>,
+    notes: Vec<Range<u64>>,
     thread_local: Option<ThreadLocal>,
 }
 
@@ -282,6 +291,7 @@ fn segments(file: &File<'_>, bytes: &[u8]) -> Result<Segments, LibraryError> {
     let Segments {
         mut image,
         mut protections,
+        mut notes,
         mut thread_local,
     } = Segments::default();
     for segment in file.elf_program_headers() {
@@ -291,6 +301,11 @@ fn segments(file: &File<'_>, bytes: &[u8]) -> Result<Segments, LibraryError> {
                 continue;
             }
             elf::PT_INTERP => return Err(LibraryError::Needs("a dynamic linker".to_owned())),
+            elf::PT_NOTE => {
+                let start = segment.p_vaddr(LittleEndian);
+                notes.push(start..start.saturating_add(segment.p_filesz(LittleEndian)));
+                continue;
+            }
             elf::PT_LOAD => {}
             _ => continue,
         }
@@ -320,9 +335,20 @@ fn segments(file: &File<'_>, bytes: &[u8]) -> Result<Segments, LibraryError> {
         };
         protections.push((start..end, protection));
     }
+    let initial = thread_local
+        .iter()
+        .map(|memory: &ThreadLocal| &memory.initial);
+    if initial
+        .chain(&notes)
+        .any(|range| range.start > range.end || range.end > image.len() as u64)
+    {
+        let what = "notes or thread-local memory outside the segments";
+        return Err(LibraryError::Damaged(what.to_owned()));
+    }
     Ok(Segments {
         image,
         protections,
+        notes,
         thread_local,
     })
 }

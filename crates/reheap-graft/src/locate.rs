@@ -11,6 +11,7 @@
 
 mod arguments;
 mod code;
+mod errno;
 mod glibc;
 mod musl;
 mod names;
@@ -153,8 +154,14 @@ pub struct Located {
     pub functions: Vec<Function>,
     /// Functions of the family that the executable may have, but whose place nothing shows. Their calls stay uncounted.
     pub not_located: Vec<&'static str>,
+    /// Whether the functions are glibc's.
+    pub is_glibc: bool,
     /// Where its libc keeps a thread's number, in bytes from the thread pointer on; `None` where that is not known.
     pub thread_number_at: Option<u64>,
+    /// Where `errno` is, in bytes from the thread pointer on; `None` where nothing shows it.
+    pub errno_at: Option<i64>,
+    /// Whether every function that makes a block or takes one is among these, or does so by one of these.
+    pub is_complete: bool,
     /// Calls of `free` by glibc's malloc itself; see [`Executable::own_frees`].
     pub own_frees: Vec<Call>,
     /// Where the program begins, in the file's own address space.
@@ -223,6 +230,7 @@ pub fn locate<'data, R: ReadRef<'data>>(bytes: R) -> Result<Located, LocateError
     places.add_family(&symbols)?;
     places.add_own_entry_points(&symbols)?;
     places.is_glibc |= symbols.contains_key(names::ONLY_IN_GLIBC);
+    places.errno_at = places.errno_at.or_else(|| executable.errno_at(&symbols));
     if !places.has_malloc() {
         return Err(executable.interpreter().unwrap_or(LocateError::NoMalloc));
     }
@@ -405,11 +413,42 @@ impl<'data, R: ReadRef<'data>> Executable<'data, R> {
             access,
             functions: located,
             not_located,
+            is_glibc: places.is_glibc,
             thread_number_at: self.thread_number_at(access, places.is_glibc),
+            errno_at: places.errno_at,
+            is_complete: places.are_all_named || places.is_complete,
             own_frees,
             entry: self.file.entry(),
             image: start.unwrap_or_default()..end.unwrap_or_default(),
         })
+    }
+
+    /// By the function that tells, or by the variable.
+    fn errno_at(&self, symbols: &BTreeMap<String, Vec<Definition>>) -> Option<i64> {
+        let function = symbols
+            .get(names::ERRNO_LOCATION)
+            .and_then(|found| found.first());
+        let code = function.and_then(|found| self.code_at(found.address, KEPT_CODE_BYTES as u64));
+        if let Some(distance) = code.and_then(errno::distance) {
+            return Some(distance);
+        }
+        let mut variables = self.file.symbols();
+        let variable = variables.find(|symbol| {
+            symbol.elf_symbol().st_type() == elf::STT_TLS && symbol.name() == Ok(names::ERRNO)
+        })?;
+        let segments = self.file.elf_program_headers();
+        let memory = segments
+            .iter()
+            .find(|segment| segment.p_type(LittleEndian) == elf::PT_TLS)?;
+        let bytes = memory
+            .p_memsz(LittleEndian)
+            .checked_next_multiple_of(memory.p_align(LittleEndian).max(1))?;
+        Some(
+            variable
+                .elf_symbol()
+                .st_value(LittleEndian)
+                .wrapping_sub(bytes) as i64,
+        )
     }
 
     /// `tid` in `struct pthread`, which has been where it is for many years in both libcs (nptl/descr.h in glibc,
@@ -520,6 +559,8 @@ struct Places {
     /// Functions that the executable does not have.
     absent: BTreeSet<&'static str>,
     is_glibc: bool,
+    errno_at: Option<i64>,
+    is_complete: bool,
     /// There is a symbol table.
     are_all_named: bool,
 }
@@ -561,6 +602,8 @@ impl Places {
         }
         let found = stripped::find(executable)?;
         self.is_glibc = found.is_glibc;
+        self.errno_at = found.errno_at;
+        self.is_complete = found.is_complete;
         for (name, address) in found.functions {
             self.by_hook.insert(
                 name,
@@ -671,6 +714,9 @@ impl Places {
 }
 
 /// Where the program begins, and where its dynamic segment is, as addresses of the file.
+///
+/// # Errors
+/// When the file is damaged, is for another processor, or has no dynamic segment.
 pub fn dynamic_segment<'data, R: ReadRef<'data>>(bytes: R) -> Result<(u64, u64), LocateError> {
     let executable = Executable::parse(bytes)?;
     let mut segments = executable.file.elf_program_headers().iter();

@@ -70,6 +70,9 @@ pub fn reach_bytes(processor: Processor) -> u64 {
 
 /// Shows that a jump can take the place of the first instructions of the function at `address`, whose code begins with
 /// `code`. `size` is its size, if the file says so.
+///
+/// # Errors
+/// When one of the three things does not hold.
 pub fn check(
     processor: Processor,
     code: &[u8],
@@ -83,6 +86,9 @@ pub fn check(
 }
 
 /// The relocated prologue of the function at `address`, for `place`.
+///
+/// # Errors
+/// When an instruction works only where it is.
 pub fn relocate(
     processor: Processor,
     code: &[u8],

@@ -31,12 +31,13 @@ pub struct Kind {
 }
 
 /// All directories that have entries.
-pub const KINDS: [Kind; 13] = [
+pub const KINDS: [Kind; 14] = [
     Kind::new("allocators", "built allocators"),
     Kind::new("memory-functions", "memory functions for static programs"),
     Kind::new("libc", "derived libcs"),
     Kind::new("c++", "C++ libraries for Rust programs"),
     Kind::new("preloads", "preloads, and libraries that look on"),
+    Kind::new("grafts", "allocators for finished executables"),
     Kind::new("run", "links to preloads, for LD_PRELOAD"),
     Kind::new("programs", "reheap's own small programs"),
     Kind::new("checks", "what checks of users' own allocators showed"),

@@ -201,6 +201,7 @@ impl Binding {
             interface: &[],
             executable: NOTHING_MORE,
             preload: NOTHING_MORE,
+            graft: Err("a file of your own cannot go into a finished executable yet"),
             builds_slowly: false,
         }
     }

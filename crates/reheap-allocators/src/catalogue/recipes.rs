@@ -284,9 +284,36 @@ pub(super) const fn mimalloc(
         interface: &[],
         executable: NOTHING_MORE,
         preload: MIMALLOC_PRELOAD,
+        graft: Err("reheap cannot yet end the heaps of its threads from outside"),
         builds_slowly: false,
     }
 }
+
+/// For mimalloc 2 in a finished executable, where no constructor runs, and nobody tells it when a thread ends
+/// (`graft_mimalloc.c`). mimalloc takes its number of a thread from the first macro. The others do what the constructor
+/// would do, once, by the thread whose malloc is the first: mimalloc makes the main heap wherever it may be missing, and relies
+/// on the constructor that this is never in two threads. They work as [`mimalloc_3_flags`].
+pub(super) const MIMALLOC_2_GRAFT: Additions = Additions {
+    compiler_flags: &[
+        "-DMI_PRIM_THREAD_ID()=({extern/**/__thread/**/uintptr_t/**/__reheap_thread_count;(uintptr_t)&__reheap_thread_count+__reheap_thread_count;})",
+        "-Dmi_heap_main_init(x)=mi_heap_main_init_##x(void)",
+        "-Dmi_heap_main_init_(x)=(void)0",
+        "-Dmi_process_init_once(x)=mi_process_init_once_##x(void)",
+        "-Dmi_process_init_once_(x)=(os_preloading=false,mi_heap_main_init_void(),_mi_options_init(),({void/**/__reheap_graft_begins(void);__reheap_graft_begins();}),mi_process_init_once_void())",
+    ],
+    glue: &[
+        CLOCK,
+        Glue {
+            name: "graft_threads",
+            source: include_str!("../../glue/graft_threads.c"),
+        },
+        Glue {
+            name: "graft_mimalloc",
+            source: include_str!("../../glue/graft_mimalloc.c"),
+        },
+    ],
+    redirects: CLOCK_REDIRECTS,
+};
 
 // Its checks print the path of the header that they are in: a path of the build machine.
 pub(super) const SNMALLOC_FLAGS: &[&str] = &[
@@ -365,6 +392,7 @@ pub(super) const fn snmalloc(
             ],
             redirects: CLOCK_REDIRECTS,
         },
+        graft: Err("it is not adapted to programs whose libc does not tell it when a thread ends"),
         builds_slowly: false,
     }
 }
@@ -436,6 +464,7 @@ pub(super) const fn hardened_malloc(
             ],
             redirects: &[("getrandom", "__reheap_getrandom")],
         },
+        graft: Err("its locks need handlers around a fork, and a finished program calls none"),
         builds_slowly: false,
     }
 }
@@ -529,6 +558,9 @@ pub(super) const JEMALLOC: Recipe = Recipe {
             ("secure_getenv", "__reheap_secure_getenv"),
         ],
     },
+    graft: Err(
+        "what it keeps for a thread is in the thread's own memory, and gone when anybody notices that the thread has ended",
+    ),
     builds_slowly: true,
 };
 
@@ -568,5 +600,6 @@ pub(super) const RPMALLOC: Recipe = Recipe {
         redirects: &[("munmap", "__reheap_munmap")],
         ..NOTHING_MORE
     },
+    graft: Err("it is not adapted to programs whose libc does not tell it when a thread ends"),
     builds_slowly: false,
 };

@@ -151,6 +151,14 @@ impl<'data> Image<'data> {
         &self.tables
     }
 
+    /// So many bytes at an address of a linked file, if they are in the file.
+    pub(super) fn bytes_at(&self, address: u64, size: u64) -> Option<Vec<u8>> {
+        let place = self.tables.place(address)?;
+        let range = place.start..place.start.checked_add(size)?;
+        let bytes = (range.end <= place.end).then(|| self.view().bytes(range));
+        bytes?.ok()
+    }
+
     pub(super) fn machine(&self) -> elf::Machine {
         self.tables.machine
     }

@@ -1,6 +1,7 @@
 //! Programs that somebody profiles: where their malloc is, the frames of their stacks, and the names in their files.
 
-use reheap_graft::locate as locate_malloc;
+use reheap_elf::identify;
+use reheap_graft::{Contract, Graft, Library, Stock, locate as locate_malloc};
 use reheap_profile::stacks::{FRAMES_MAX, Modules, Processor, Registers, Symbols, Unwinder};
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -59,4 +60,32 @@ pub(crate) fn stacks(bytes: &[u8]) {
             }
         }
     }
+}
+
+/// A program gets another allocator or not. If it does, every function leads there, and the original can be had again. The
+/// input is the program behind its length, and the library.
+pub(crate) fn graft(bytes: &[u8]) {
+    let Some((program, library)) = super::two(bytes) else {
+        return;
+    };
+    // Whatever says that it is grafted already has an original or not.
+    let _ = reheap_graft::undo(program);
+    // It is reheap's own, so it has a marker.
+    let (true, Ok(library)) = (identify::identify(library).is_ok(), Library::parse(library)) else {
+        return;
+    };
+    let contract = Contract {
+        errno_at: "errno_at",
+        realloc_of_glibc: "realloc",
+    };
+    let stock = Stock::examine(program);
+    let Ok(grafted) = stock.and_then(|stock| reheap_graft::graft(&stock, &library, contract))
+    else {
+        return;
+    };
+    let found = Graft::read(&grafted.bytes).expect("what was written can be read");
+    assert_eq!(found.expect("it has a note").entries, grafted.entries);
+    let original = reheap_graft::undo(&grafted.bytes);
+    assert_eq!(original.as_deref(), Ok(program));
+    identify::identify(&*grafted.bytes).expect("its tables are as good as the program's");
 }

@@ -6,6 +6,7 @@ use iced_x86::{
 };
 
 pub(super) const EINVAL: u64 = 22;
+pub(super) const ENOMEM: u64 = 12;
 
 pub(super) fn is_call(instruction: &Instruction) -> bool {
     matches!(

@@ -3,7 +3,8 @@
 //! Compilers put no data between instructions on x86-64, so decoding in order finds every instruction. A function
 //! begins where a call goes, where a pointer in the data leads, or where the unwinding table says so.
 
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind};
+use super::arguments::immediate;
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, MemorySize, Mnemonic, OpKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A branch or a use of an address.
@@ -21,6 +22,8 @@ pub(super) struct Code<'data> {
     calls: Vec<Use>,
     jumps: Vec<Use>,
     uses: Vec<Use>,
+    /// Where the byte four in front of a pointer is compared with 0.
+    bytes_in_front: Vec<u64>,
 }
 
 impl<'data> Code<'data> {
@@ -88,6 +91,9 @@ impl<'data> Code<'data> {
                 add_use(u64::from(instruction.immediate32()));
             }
         }
+        if compares_byte_in_front(instruction) {
+            self.bytes_in_front.push(site);
+        }
         if instruction.op0_kind() == OpKind::NearBranch64 {
             let target = instruction.near_branch_target();
             match instruction.flow_control() {
@@ -98,7 +104,7 @@ impl<'data> Code<'data> {
         }
     }
 
-    fn bytes_from(&self, address: u64) -> Option<&'data [u8]> {
+    pub(super) fn bytes_from(&self, address: u64) -> Option<&'data [u8]> {
         self.segments.iter().find_map(|(start, bytes)| {
             let offset = usize::try_from(address.checked_sub(*start)?).ok()?;
             bytes.get(offset..).filter(|rest| !rest.is_empty())
@@ -168,6 +174,12 @@ impl<'data> Code<'data> {
             .collect()
     }
 
+    /// The functions that compare the byte four in front of a pointer with 0.
+    pub(super) fn that_compare_bytes_in_front(&self) -> BTreeSet<u64> {
+        let sites = self.bytes_in_front.iter();
+        sites.filter_map(|&site| self.function_of(site)).collect()
+    }
+
     /// The functions that use an interesting address.
     pub(super) fn users(&self, targets: &BTreeSet<u64>) -> BTreeSet<u64> {
         let uses = self
@@ -177,6 +189,14 @@ impl<'data> Code<'data> {
         uses.filter_map(|used| self.function_of(used.site))
             .collect()
     }
+}
+
+/// `cmp byte ptr [… - 4], 0`
+fn compares_byte_in_front(instruction: &Instruction) -> bool {
+    instruction.mnemonic() == Mnemonic::Cmp
+        && instruction.memory_size() == MemorySize::UInt8
+        && instruction.memory_displacement64() as i64 == -4
+        && immediate(instruction) == Some(0)
 }
 
 /// The only element.

@@ -10,11 +10,14 @@
 //! - `aligned_alloc` is the only other function that calls the malloc behind the wrappers;
 //! - `posix_memalign` calls that, and has the result EINVAL ready.
 //!
+//! - `malloc_usable_size` looks in front of a block as `free` does, and is none of the others.
+//!
 //! musl's other functions (`memalign`, `valloc`, `reallocarray`) end in these, so their calls are counted there.
 
-use super::arguments::{EINVAL, immediate, is_call, returns_number};
+use super::arguments::{EINVAL, ENOMEM, immediate, is_call, returns_number};
 use super::code::{Code, only};
-use iced_x86::{Instruction, Mnemonic, Register};
+use super::errno;
+use iced_x86::{FlowControl, Instruction, MemorySize, Mnemonic, OpKind, Register};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// `n >= PTRDIFF_MAX - 4096`, as compilers write it.
@@ -24,8 +27,16 @@ const MAPPED_FROM: [u64; 2] = [131_052, 131_051];
 /// Both comparisons come at once.
 const NEAR: usize = 40;
 
+/// What the code shows.
+pub(super) struct Found {
+    pub(super) functions: BTreeMap<&'static str, u64>,
+    pub(super) errno_at: Option<i64>,
+    /// Whether every function that makes a block or takes one is among these, or does so by one of these.
+    pub(super) is_complete: bool,
+}
+
 /// Where the functions are; `None` if one of those that every malloc has cannot be shown.
-pub(super) fn find(code: &mut Code<'_>) -> Option<BTreeMap<&'static str, u64>> {
+pub(super) fn find(code: &mut Code<'_>) -> Option<Found> {
     // Only its wrappers may lead to musl's malloc, and they jump.
     code.add_tail_calls();
     let code = &*code;
@@ -52,8 +63,12 @@ pub(super) fn find(code: &mut Code<'_>) -> Option<BTreeMap<&'static str, u64>> {
     let frees = code.callees(inner_realloc).into_iter();
     let frees =
         frees.filter(|&function| function != inner_malloc && tests_argument(code, function));
-    let frees: BTreeSet<u64> = frees.flat_map(|function| code.wrappers(function)).collect();
-    let free = only(&frees)?;
+    let inner_free = only(
+        &frees
+            .filter(|&inner| !code.wrappers(inner).is_empty())
+            .collect(),
+    )?;
+    let free = only(&code.wrappers(inner_free))?;
 
     let mut found = BTreeMap::from([
         ("malloc", malloc),
@@ -61,8 +76,97 @@ pub(super) fn find(code: &mut Code<'_>) -> Option<BTreeMap<&'static str, u64>> {
         ("realloc", realloc),
         ("free", free),
     ]);
-    found.extend(find_aligned(code, inner_malloc, inner_realloc));
-    Some(found)
+    let aligned = find_aligned(code, inner_malloc, inner_realloc);
+    let known = [inner_malloc, inner_realloc, inner_free];
+    let known = known.into_iter().chain(aligned.values().copied());
+    let usable_size = find_usable_size(code, calloc, inner_free, &known.collect());
+    found.extend(
+        usable_size
+            .ok()
+            .flatten()
+            .map(|at| ("malloc_usable_size", at)),
+    );
+    found.extend(aligned);
+    Some(Found {
+        functions: found,
+        errno_at: find_errno(code, inner_malloc),
+        is_complete: usable_size.is_ok()
+            && that_align(code, inner_malloc, inner_realloc).len() <= 1,
+    })
+}
+
+/// Where malloc_usable_size is, if anywhere; an error if that is not clear.
+///
+/// All functions of mallocng that get a block look at what is in front of it (`get_meta` in mallocng/meta.h), in their own
+/// code or in a function that they call. Of these, calloc calls another one.
+fn find_usable_size(
+    code: &Code<'_>,
+    calloc: u64,
+    inner_free: u64,
+    known: &BTreeSet<u64>,
+) -> Result<Option<u64>, ()> {
+    let that_look: BTreeSet<u64> = code
+        .that_compare_bytes_in_front()
+        .into_iter()
+        .filter(|&function| looks_in_front(code, function))
+        .collect();
+    let called: BTreeSet<u64> = known
+        .iter()
+        .flat_map(|&function| code.callees(function))
+        .collect();
+    let helpers = &(&that_look & &called) - known;
+    let callers = helpers.iter().flat_map(|&helper| code.callers(helper));
+    let users: BTreeSet<u64> = that_look.iter().copied().chain(callers).collect();
+    if !users.contains(&inner_free) {
+        return Err(());
+    }
+    let others = &(&(&users - known) - &called) - &code.callees(calloc);
+    match others.len() {
+        0 | 1 => Ok(others.first().copied()),
+        _ => Err(()),
+    }
+}
+
+/// The two bytes in front of a pointer are its place in its group, and what does not fit ends the program.
+fn looks_in_front(code: &Code<'_>, function: u64) -> bool {
+    let mut instructions = code.instructions(function).take(NEAR);
+    let is_place = |instruction: &Instruction| {
+        instruction.mnemonic() == Mnemonic::Movzx
+            && instruction.memory_size() == MemorySize::UInt16
+            && instruction.memory_displacement64() as i64 == -2
+    };
+    let is_end = |instruction: &Instruction| instruction.mnemonic() == Mnemonic::Hlt;
+    let all: Vec<Instruction> = instructions.by_ref().collect();
+    all.iter().any(is_place) && all.iter().any(is_end)
+}
+
+/// Where malloc writes ENOMEM, by the function that it calls before.
+fn find_errno(code: &Code<'_>, inner_malloc: u64) -> Option<i64> {
+    let mut called = None;
+    let mut found = BTreeSet::new();
+    for instruction in code.instructions(inner_malloc) {
+        let is_enomem = instruction.mnemonic() == Mnemonic::Mov
+            && instruction.op0_kind() == OpKind::Memory
+            && instruction.memory_base() == Register::RAX
+            && immediate(&instruction) == Some(ENOMEM);
+        if is_enomem {
+            found.extend(called);
+        }
+        let is_lost = instruction.op0_register().full_register() == Register::RAX;
+        called = match instruction.flow_control() {
+            FlowControl::Call => Some(instruction.near_branch_target()),
+            FlowControl::Next if !is_lost => called,
+            _ => None,
+        };
+    }
+    errno::distance(code.bytes_from(only(&found)?)?)
+}
+
+/// What calls the malloc behind the wrappers besides realloc, and uses the block.
+fn that_align(code: &Code<'_>, inner_malloc: u64, inner_realloc: u64) -> BTreeSet<u64> {
+    let mut callers = code.callers_that_go_on(inner_malloc);
+    callers.remove(&inner_realloc);
+    callers
 }
 
 fn find_aligned(
@@ -70,10 +174,8 @@ fn find_aligned(
     inner_malloc: u64,
     inner_realloc: u64,
 ) -> BTreeMap<&'static str, u64> {
-    let mut callers = code.callers_that_go_on(inner_malloc);
-    callers.remove(&inner_realloc);
     let mut found = BTreeMap::new();
-    if let Some(aligned_alloc) = only(&callers) {
+    if let Some(aligned_alloc) = only(&that_align(code, inner_malloc, inner_realloc)) {
         found.insert("aligned_alloc", aligned_alloc);
         let callers = code
             .callers_that_go_on(aligned_alloc)

@@ -151,8 +151,14 @@ pub(crate) fn is_hooked(name: &str) -> bool {
 /// No name that concerns reheap is longer, with whatever an allocator has in front of it.
 pub(super) const BYTES_MAX: usize = 128;
 
+/// Both libcs have it (Linux Standard Base, "__errno_location").
+pub(super) const ERRNO_LOCATION: &str = "__errno_location";
+
+/// glibc's variable, under the name that no program can have.
+pub(super) const ERRNO: &str = "__libc_errno";
+
 /// Whether a symbol of this name may matter here; an executable has a hundred thousand others.
 pub(super) fn concerns(name: &str) -> bool {
     const PARTS: [&str; 5] = ["alloc", "free", "memalign", "malloc_usable_size", "dallocx"];
-    FAMILY.contains(&name) || PARTS.iter().any(|part| name.contains(part))
+    FAMILY.contains(&name) || name == ERRNO_LOCATION || PARTS.iter().any(|part| name.contains(part))
 }

@@ -18,6 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Found {
     pub(super) functions: BTreeMap<&'static str, u64>,
     pub(super) is_glibc: bool,
+    pub(super) errno_at: Option<i64>,
+    pub(super) is_complete: bool,
 }
 
 /// Finds the functions, or says that they cannot be shown.
@@ -34,13 +36,17 @@ pub(super) fn find<'data, R: ReadRef<'data>>(
     let segments = segments(executable, |flags| flags & elf::PF_X.0 != 0);
     let mut code = Code::read(segments, starts.into_iter(), &texts);
     let found = match allocator.as_str() {
-        "musl-mallocng" => musl::find(&mut code).map(|functions| Found {
-            functions,
+        "musl-mallocng" => musl::find(&mut code).map(|found| Found {
+            functions: found.functions,
             is_glibc: false,
+            errno_at: found.errno_at,
+            is_complete: found.is_complete,
         }),
         "glibc" => glibc::find(&code, &texts).map(|functions| Found {
             functions,
             is_glibc: true,
+            errno_at: None,
+            is_complete: false,
         }),
         _ => None,
     };

@@ -4,7 +4,8 @@ use crate::common::{
     Link, Recording, compile, compile_with_marker, compile_with_old_marker, ends, hooks,
     scratch_directory, strip,
 };
-use reheap_profile::inject::{Access, InjectError, Started, locate, spawn};
+use reheap_graft::{Access, locate};
+use reheap_profile::inject::{InjectError, Started, spawn};
 use std::collections::BTreeMap;
 use std::fs::Permissions;
 use std::io::{ErrorKind, Read as _};

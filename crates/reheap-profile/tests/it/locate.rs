@@ -1,7 +1,8 @@
 //! Where the malloc family is in executables: the symbols are the reference for everything else.
 
 use crate::common::{Link, compile, scratch_directory, strip, tool};
-use reheap_profile::inject::{Access, HooksLibrary, LibraryError, LocateError, Located, locate};
+use reheap_graft::{Access, LibraryError, LocateError, Located, locate};
+use reheap_profile::inject::HooksLibrary;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -86,6 +86,10 @@ fn facts(report: &Report) -> Vec<String> {
 
 fn of_file(identity: &Identity, malloc: String) -> Vec<String> {
     let mut facts = vec![malloc];
+    let marker = identity.marker.as_ref();
+    if marker.is_some_and(|marker| marker.is_grafted) {
+        facts.push("grafted".to_owned());
+    }
     facts.extend(others(identity.allocators.iter()));
     facts.push(what_it_is(identity));
     facts

@@ -433,8 +433,13 @@ fn marker_text(identity: &MarkerIdentity) -> String {
     } else {
         "; not linked yet"
     };
+    let how = if identity.is_grafted {
+        "grafted"
+    } else {
+        "put"
+    };
     format!(
-        "{} {}{tuning} from {}, put{memory_functions} into {} by reheap {}{replaced}{linked}",
+        "{} {}{tuning} from {}, {how}{memory_functions} into {} by reheap {}{replaced}{linked}",
         marker.allocator, marker.allocator_version, marker.package, marker.libc, marker.reheap
     )
 }

@@ -110,15 +110,15 @@ impl Obstacle {
     /// What to do instead, if anything.
     pub fn way_out(&self) -> Option<&'static str> {
         match self {
-            Self::Static(LinkAgain::Cargo) => {
-                Some("build it with another allocator: `cargo reheap build`")
-            }
-            Self::Static(LinkAgain::CargoForMusl) => Some(
-                "build it for musl with another allocator (`cargo reheap build`), or without `-C target-feature=+crt-static`",
+            Self::Static(LinkAgain::Cargo) => Some(
+                "build it with another allocator (`cargo reheap build`), or put one into the file (`reheap graft`)",
             ),
-            Self::Static(LinkAgain::Compiler) => {
-                Some("link it again with another allocator: `reheap cc`")
-            }
+            Self::Static(LinkAgain::CargoForMusl) => Some(
+                "build it for musl with another allocator (`cargo reheap build`), build it without `-C target-feature=+crt-static`, or put one into the file (`reheap graft`)",
+            ),
+            Self::Static(LinkAgain::Compiler) => Some(
+                "link it again with another allocator (`reheap cc`), or put one into the file (`reheap graft`)",
+            ),
             Self::Static(LinkAgain::CompilerForMusl) => Some(
                 "link it again: without `-static`, or for musl with another allocator (`reheap cc`)",
             ),

@@ -7,10 +7,11 @@ use crate::conformance;
 use crate::original;
 use anyhow::Context as _;
 use reheap_allocators::built::BuiltAllocator;
+use reheap_allocators::graft;
 use reheap_allocators::link_kind::LinkKind;
 use reheap_allocators::memory::{self, BuiltMemoryFunctions, MemoryFunctions};
 use reheap_allocators::preload;
-use reheap_allocators::target::Target;
+use reheap_allocators::target::{Libc, Target};
 use reheap_allocators::upstream;
 use reheap_command::choice::Choice;
 use reheap_command::ui::Failure;
@@ -122,6 +123,27 @@ impl Workshop {
             Some(file) => Ok(file.bytes()?), // without a place for options
             None => Ok(preload::tuned(&library, allocator, tuning, target)?),
         }
+    }
+}
+
+impl Workshop {
+    /// The bytes of the library with the allocator that goes into finished executables with this libc, with the options in
+    /// it. It is the same for both libcs but for its marker.
+    pub fn graft_library(
+        &self,
+        choice: &Choice,
+        target: &Target,
+        libc: Libc,
+    ) -> anyhow::Result<Vec<u8>> {
+        refuse_missing(choice, target)?;
+        let (allocator, tuning) = (choice.allocator, &choice.tuning);
+        let (toolchain, cache) = (self.toolchain(allocator, target)?, self.cache()?);
+        let is_built = graft::is_built(allocator, target, &toolchain, cache);
+        let library = self.while_building(choice, target, is_built, || {
+            graft::build(allocator, target, &toolchain, cache)
+        })?;
+        let target = Target::new(target.arch(), libc);
+        Ok(preload::tuned(&library, allocator, tuning, &target)?)
     }
 }
 

@@ -17,7 +17,10 @@ const fn group(heading: &'static str, commands: &'static [&'static str]) -> Grou
 
 /// The groups of the commands of `reheap`.
 pub(super) const REHEAP: &[Group] = &[
-    group("Build static programs", &["cc", "c++", "libc", "adopt"]),
+    group(
+        "Build static programs",
+        &["cc", "c++", "libc", "graft", "adopt"],
+    ),
     group(
         "Run dynamic programs",
         &["run", "enable", "disable", "status", "link-names"],

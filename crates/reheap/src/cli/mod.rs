@@ -13,6 +13,7 @@ mod disable;
 mod doctor;
 mod enable;
 mod generate;
+mod graft;
 mod groups;
 mod image;
 mod inspect;
@@ -70,6 +71,9 @@ enum Command {
     /// Run a dynamic program with another allocator
     #[command(after_help = run::EXAMPLES)]
     Run(run::RunArguments),
+    /// Put another allocator into a finished static executable
+    #[command(after_help = graft::EXAMPLES)]
+    Graft(graft::GraftArguments),
     /// Make short names for `reheap run`, such as `mimalloc-run`
     #[command(after_help = link_names::EXAMPLES)]
     LinkNames(link_names::LinkNamesArguments),
@@ -216,6 +220,7 @@ fn run_reheap(arguments: Vec<OsString>) -> ExitCode {
         Command::Cc(_) | Command::Cxx(_) => cc::run_without_arguments(),
         Command::Libc(arguments) => libc::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Graft(arguments) => graft::run(&arguments),
         Command::LinkNames(arguments) => link_names::run(&arguments),
         Command::Enable(arguments) => enable::run(&arguments),
         Command::Disable(arguments) => disable::run(&arguments),

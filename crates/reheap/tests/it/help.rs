@@ -40,6 +40,7 @@ fn every_command_is_found() {
         "cc",
         "c++",
         "libc",
+        "graft",
         "run",
         "inspect",
         "bench",

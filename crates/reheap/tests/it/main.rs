@@ -41,6 +41,7 @@ mod enable;
 mod enable_root;
 mod enable_status;
 mod further_processors;
+mod graft;
 mod heap_figures;
 mod help;
 mod image;

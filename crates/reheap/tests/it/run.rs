@@ -194,7 +194,7 @@ fn a_static_program_is_refused_and_pointed_to_what_links_it_again() {
         ("cc", "hint: link it again: without `-static`, or for musl"),
         (
             "musl-gcc",
-            "hint: link it again with another allocator: `reheap cc`",
+            "hint: link it again with another allocator (`reheap cc`), or put one into the file (`reheap graft`)",
         ),
     ] {
         let program = programs.compile(compiler, compiler, hello, &["-static"]);

@@ -511,17 +511,21 @@ fn hints_for_static_programs_fit_what_they_were_made_from() {
         ),
         (
             "musl-gcc -static hello.c -o a".to_owned(),
-            Some("link it again with another allocator: `reheap cc`"),
+            Some(
+                "link it again with another allocator (`reheap cc`), or put one into the file (`reheap graft`)",
+            ),
         ),
         ("musl-gcc -static -fno-builtin own.c -o a".to_owned(), None),
         (
             format!("rustc --target {musl} hello.rs -o a"),
-            Some("build it with another allocator: `cargo reheap build`"),
+            Some(
+                "build it with another allocator (`cargo reheap build`), or put one into the file (`reheap graft`)",
+            ),
         ),
         (
             format!("rustc --target {gnu} -Ctarget-feature=+crt-static hello.rs -o a"),
             Some(
-                "build it for musl with another allocator (`cargo reheap build`), or without `-C target-feature=+crt-static`",
+                "build it for musl with another allocator (`cargo reheap build`), build it without `-C target-feature=+crt-static`, or put one into the file (`reheap graft`)",
             ),
         ),
     ] {

@@ -39,6 +39,16 @@ impl MultiCall {
     /// Compiles the programs and links them. The compiler has its flags.
     #[track_caller]
     pub(crate) fn build(compiler: impl Fn() -> Command, checks: &[Check]) -> Self {
+        Self::build_and_change(compiler, checks, |_| {})
+    }
+
+    /// The same, and then something is done to the executable.
+    #[track_caller]
+    pub(crate) fn build_and_change(
+        compiler: impl Fn() -> Command,
+        checks: &[Check],
+        change: impl FnOnce(&Path),
+    ) -> Self {
         let built = Self {
             directory: scratch_directory(),
         };
@@ -69,6 +79,7 @@ impl MultiCall {
         fs::write(&source, main).unwrap();
         let executable = built.path("multi_call");
         run(link.arg(source).arg("-o").arg(&executable).arg("-ldl")).succeeded();
+        change(&executable);
         for check in checks {
             fs::hard_link(&executable, built.path(check.source())).unwrap();
         }

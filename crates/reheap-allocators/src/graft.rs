@@ -1,0 +1,89 @@
+//! Libraries in the cache that go into finished executables.
+//!
+//! Such a library has an allocator's objects and glue, as a preload does, and in place of a libc the few functions that they
+//! need (`glue/graft.c`). So it needs nobody else's symbols, and `reheap_graft` can copy it into a program.
+
+use crate::cache::{Cache, hash};
+use crate::catalogue::Allocator;
+use crate::link_kind::LinkKind;
+use crate::preload::{self, PreloadError};
+use crate::target::Target;
+use crate::upstream::{self, Toolchain};
+use std::path::{Path, PathBuf};
+
+/// Where the library keeps how far the program's `errno` is from the thread pointer.
+pub const ERRNO_AT: &str = "__reheap_program_errno_at";
+
+/// Its realloc for programs with glibc.
+pub const REALLOC_OF_GLIBC: &str = "__reheap_realloc_of_glibc";
+
+/// The names that such a library has beside the family.
+fn exports() -> Vec<&'static str> {
+    let mut names = reheap_elf::family::PUBLIC.to_vec();
+    names.extend(["pvalloc", ERRNO_AT, REALLOC_OF_GLIBC]);
+    names
+}
+
+/// Nothing of the compiler's own but its arithmetic.
+const LINK_FLAGS: [&str; 1] = ["-nostdlib"];
+const LIBRARIES: [&str; 1] = ["-lgcc"];
+
+/// The library of an allocator, built now or taken from the cache.
+///
+/// # Errors
+/// As those of [`preload::build`].
+pub fn build(
+    allocator: &'static Allocator,
+    target: &Target,
+    toolchain: &Toolchain,
+    cache: &Cache,
+) -> Result<PathBuf, PreloadError> {
+    let file_name = preload::file_name(allocator);
+    let entry = entry_name(allocator, target, toolchain);
+    let is_whole = |entry: &Path| preload::is_whole(&entry.join(&file_name));
+    let directory = cache.whole_entry("grafts", &entry, is_whole, |unfinished| {
+        let built = upstream::build(allocator, target, LinkKind::Graft, toolchain, cache)?;
+        let members = preload::members(allocator, target, &built)?;
+        let flags = LINK_FLAGS.map(str::to_owned);
+        preload::link(
+            &members,
+            &file_name,
+            &exports(),
+            &flags,
+            &LIBRARIES,
+            toolchain,
+            unfinished,
+        )
+    })?;
+    Ok(directory.join(file_name))
+}
+
+/// Whether the cache has the library, so that [`build`] returns at once.
+pub fn is_built(
+    allocator: &'static Allocator,
+    target: &Target,
+    toolchain: &Toolchain,
+    cache: &Cache,
+) -> bool {
+    let entry = cache
+        .root()
+        .join("grafts")
+        .join(entry_name(allocator, target, toolchain));
+    preload::is_whole(&entry.join(preload::file_name(allocator)))
+}
+
+fn entry_name(allocator: &'static Allocator, target: &Target, toolchain: &Toolchain) -> String {
+    let recipe = allocator.build.as_ref();
+    let built = recipe.map_or_else(String::new, |recipe| {
+        upstream::entry_name(allocator, recipe, target, LinkKind::Graft, toolchain)
+    });
+    let flags = [LINK_FLAGS, LIBRARIES].concat().join(" ");
+    let parts = [
+        built,
+        preload::key(allocator, target),
+        exports().join(" "),
+        flags,
+    ];
+    let key = hash(parts.iter().map(String::as_bytes));
+    format!("{}-{target}-{}", allocator.stem(), &key[..16])
+}

@@ -1,0 +1,185 @@
+//! Another allocator in a finished static executable.
+//!
+//! The library with the allocator is appended to the file as new segments. At the beginning of each function of the
+//! program's malloc stands a jump to the allocator's. Everything else of the file stays where it is. A note has what was
+//! overwritten, so that [`undo`] gives back the original bytes.
+//!
+//! - The program headers move behind the program's last address, where there is room for more. The difference of their
+//!   place in the file and their address is that of the first segment: kernels before 5.18 compute AT_PHDR with it
+//!   (`load_elf_binary` in fs/binfmt_elf.c). So there may be a hole in the file.
+//! - On x86-64 the thread-local memory ends at the thread pointer (variant II of the ELF handling for thread-local storage).
+//!   The allocator's variables go in front of the program's, so that no offset in the program's code changes.
+//! - A position-independent executable relocates itself by the table that DT_RELA names. A new table with the library's
+//!   relocations in front takes its place.
+//!
+//! No block crosses between the two allocators, because all functions of the family are replaced together. What stays is
+//! musl's own `__libc_malloc` and `__libc_free`, with which it allocates for itself where a program may have another malloc:
+//! those blocks never leave the libc, and it never gives a program's block to them.
+
+mod error;
+mod layout;
+mod note;
+mod program;
+
+pub use error::GraftError;
+pub use note::{Entry, Graft, UndoError, undo};
+
+use crate::library::Library;
+use crate::locate::{Access, Located};
+use crate::prologue;
+use layout::Layout;
+use note::Patch;
+use program::Program;
+use reheap_elf::identify;
+
+/// An executable with another allocator in it.
+#[derive(Debug, Clone)]
+pub struct Grafted {
+    /// The file.
+    pub bytes: Vec<u8>,
+    /// How the functions were found.
+    pub access: Access,
+    /// The program's functions, and where each leads now.
+    pub entries: Vec<Entry>,
+}
+
+/// What a library for this has beside the family: where it keeps how far `errno` is from the thread pointer, and what differs between the libcs.
+#[derive(Debug, Clone, Copy)]
+pub struct Contract<'a> {
+    /// The name of that word.
+    pub errno_at: &'a str,
+    /// The name of a realloc to zero bytes that frees, as glibc's does.
+    pub realloc_of_glibc: &'a str,
+}
+
+/// An executable that another allocator can be put into, as far as is known without the allocator.
+pub struct Stock<'a> {
+    program: Program<'a>,
+    located: Located,
+    errno_at: i64,
+}
+
+impl<'a> Stock<'a> {
+    /// Examines an executable.
+    ///
+    /// # Errors
+    /// When it is not shown that it would work with another allocator.
+    pub fn examine(bytes: &'a [u8]) -> Result<Self, GraftError> {
+        if Graft::read(bytes)?.is_some() {
+            return Err(GraftError::Grafted);
+        }
+        refuse_other_allocators(bytes)?;
+        let located = crate::locate(bytes)?;
+        let program = Program::read(bytes, &located)?;
+        let errno_at = located.errno_at.ok_or(GraftError::NoErrno)?;
+        if let Some(missing) = located.not_located.first() {
+            return Err(GraftError::NotLocated((*missing).to_owned()));
+        }
+        if !located.is_complete {
+            return Err(GraftError::Incomplete);
+        }
+        Ok(Self {
+            program,
+            located,
+            errno_at,
+        })
+    }
+
+    /// Whether its libc is glibc; else it is musl.
+    pub fn has_glibc(&self) -> bool {
+        self.located.is_glibc
+    }
+}
+
+/// The program may use another allocator besides the libc's, and what is in a packed file nobody knows.
+fn refuse_other_allocators(bytes: &[u8]) -> Result<(), GraftError> {
+    let identity =
+        identify::identify(bytes).map_err(|error| GraftError::Damaged(error.to_string()))?;
+    if identity.packed {
+        return Err(GraftError::Packed);
+    }
+    if identity.marker.is_some() {
+        return Err(GraftError::Marked);
+    }
+    let mut allocators = identity.allocators.into_iter();
+    let other = allocators.find(|allocator| !TRIED.contains(&allocator.name.as_str()));
+    other.map_or(Ok(()), |other| Err(GraftError::OwnAllocator(other.name)))
+}
+
+/// The allocators that can be replaced.
+const TRIED: [&str; 2] = ["musl-mallocng", "glibc"];
+
+/// Puts the library's malloc into an executable in place of its own.
+///
+/// # Errors
+/// When the library does not fit, or does not have all functions that the program has.
+pub fn graft(
+    stock: &Stock<'_>,
+    library: &Library,
+    contract: Contract<'_>,
+) -> Result<Grafted, GraftError> {
+    let Stock {
+        program,
+        located,
+        errno_at,
+    } = stock;
+    if library.processor() != located.processor {
+        return Err(GraftError::OtherProcessor);
+    }
+    let targets = targets(located, library, contract)?;
+    let errno_word = library
+        .symbol(contract.errno_at)
+        .ok_or(GraftError::Library(contract.errno_at.to_owned()))?;
+
+    let mut patches = Patch::of_headers(program);
+    for (function, _) in &targets {
+        let taken = prologue::taken_bytes(located.processor, &function.code);
+        let offset = program.offset_of(function.address, taken)?;
+        patches.push(Patch::new(program.bytes, offset, taken));
+    }
+    note::refuse_overlaps(&patches)?;
+    let layout = Layout::new(program, library, &targets, &patches)?;
+    let mut grafted = layout.written(&patches, (errno_word, *errno_at))?;
+    for (entry, patch) in layout
+        .entries
+        .iter()
+        .zip(&patches[patches.len() - targets.len()..])
+    {
+        let code = prologue::replacement(
+            located.processor,
+            &patch.original,
+            entry.address,
+            entry.target,
+        );
+        let code = code.ok_or_else(|| GraftError::TooFar(entry.name.clone()))?;
+        grafted[patch.offset..patch.offset + code.len()].copy_from_slice(&code);
+    }
+    Ok(Grafted {
+        bytes: grafted,
+        access: located.access,
+        entries: layout.entries,
+    })
+}
+
+/// The located functions that get a jump, each with the library's function.
+fn targets<'a>(
+    located: &'a Located,
+    library: &Library,
+    contract: Contract<'_>,
+) -> Result<Vec<(&'a crate::Function, u64)>, GraftError> {
+    let functions = located.functions.iter();
+    // The first two limit system calls, and are located for hooks only. The last one calls realloc.
+    let functions = functions
+        .filter(|function| !matches!(&*function.name, "prctl" | "syscall" | "reallocarray"));
+    functions
+        .map(|function| {
+            let name = match (function.name.as_str(), located.is_glibc) {
+                ("realloc", true) => contract.realloc_of_glibc,
+                (name, _) => name,
+            };
+            let target = library.symbol(name);
+            let target = target.ok_or_else(|| GraftError::NoSuchFunction(function.name.clone()))?;
+            Ok((function, target))
+        })
+        .collect()
+}

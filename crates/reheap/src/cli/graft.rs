@@ -1,0 +1,255 @@
+//! `reheap graft`: another allocator in a static executable that is already linked.
+
+use anyhow::Context as _;
+use reheap_allocators::cache::{sha256, write_by_rename};
+use reheap_allocators::catalogue::{Allocator, CATALOGUE};
+use reheap_allocators::graft::{ERRNO_AT, REALLOC_OF_GLIBC};
+use reheap_allocators::target::{Libc, Target};
+use reheap_command::choice::{AllocatorArguments, AllocatorName, Choice};
+use reheap_command::ui::{self, Failure};
+use reheap_graft::{Contract, Entry, Graft, GraftError, Grafted, Library, Stock, UndoError};
+use reheap_workshop::workshop::{Network, Workshop};
+use serde_json::json;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+pub(crate) const EXAMPLES: &str = "\
+The file itself stays as it is, unless -o names it. Its checksum and its signature are another file's
+afterwards.
+
+Examples:
+  reheap graft ./tool
+  reheap graft ./tool -o ./tool-fast -t purge_delay=0
+  reheap graft --check ./tool
+  reheap graft --undo ./tool-fast -o ./tool";
+
+#[derive(Debug, clap::Args)]
+#[command(mut_arg("allocator", |argument| argument
+    .help("The allocator [default: mimalloc]")
+    .value_parser(AllocatorName::Another)))]
+pub(crate) struct GraftArguments {
+    /// A static executable
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    #[command(flatten)]
+    choice: AllocatorArguments,
+    /// The new file [default: FILE.reheap]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Write nothing: say whether it can be done, and what would change
+    #[arg(long, conflicts_with_all = ["output", "undo"])]
+    check: bool,
+    /// Write the original of a grafted executable, byte for byte
+    #[arg(long, conflicts_with_all = ["allocator", "tuning"])]
+    undo: bool,
+    /// Also for executables that give their user other rights (setuid, setgid)
+    #[arg(long)]
+    force: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Writes the new file, and prints what changed.
+pub(crate) fn run(arguments: &GraftArguments) -> anyhow::Result<ExitCode> {
+    let (program, mode) = read(&arguments.file)?;
+    if arguments.undo {
+        return undo(arguments, &program, mode);
+    }
+    let choice = arguments.choice.check()?;
+    refuse_allocator(choice.allocator)?;
+    if mode & SETS_RIGHTS != 0 && !arguments.force {
+        let text = format!(
+            "{}: it gives its user other rights",
+            cannot(&arguments.file)
+        );
+        return Err(Failure::failed(text)
+            .hint("--force does it all the same")
+            .into());
+    }
+    let stock = Stock::examine(&program).map_err(|error| refusal(&arguments.file, &error))?;
+    let target = Target::of_this_machine(Libc::Musl).with_context(|| {
+        format!(
+            "{}: there is no allocator for this machine",
+            cannot(&arguments.file)
+        )
+    })?;
+    let libc = if stock.has_glibc() {
+        Libc::Glibc
+    } else {
+        Libc::Musl
+    };
+    let bytes = Workshop::new(Network::AsConfigured).graft_library(&choice, &target, libc)?;
+    let library = Library::parse(&bytes).context("cannot use the library with the allocator")?;
+    let contract = Contract {
+        errno_at: ERRNO_AT,
+        realloc_of_glibc: REALLOC_OF_GLIBC,
+    };
+    let grafted = reheap_graft::graft(&stock, &library, contract)
+        .map_err(|error| refusal(&arguments.file, &error))?;
+    prove(&program, &grafted).with_context(|| cannot(&arguments.file))?;
+    let output = (!arguments.check).then(|| arguments.output());
+    if let Some(output) = &output {
+        write_by_rename(output, &grafted.bytes, mode & 0o7777)?;
+    }
+    let result = Done {
+        file: &arguments.file,
+        output: output.as_deref(),
+        choice: &choice,
+        original: &program,
+        grafted: &grafted,
+    };
+    ui::data(&if arguments.json {
+        format!("{:#}\n", result.as_json())
+    } else {
+        result.as_text()
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+const SETS_RIGHTS: u32 = libc::S_ISUID | libc::S_ISGID;
+
+impl GraftArguments {
+    fn output(&self) -> PathBuf {
+        self.output.clone().unwrap_or_else(|| {
+            let mut name = OsString::from(&self.file);
+            name.push(".reheap");
+            name.into()
+        })
+    }
+}
+
+fn cannot(file: &Path) -> String {
+    format!("cannot graft an allocator into `{}`", file.display())
+}
+
+fn read(file: &Path) -> anyhow::Result<(Vec<u8>, u32)> {
+    let read = || -> std::io::Result<(Vec<u8>, u32)> {
+        let bytes = fs::read(file)?;
+        Ok((bytes, fs::metadata(file)?.permissions().mode()))
+    };
+    read().with_context(|| format!("cannot read `{}`", file.display()))
+}
+
+/// Refuses allocators that only work where a libc or a compiler helps.
+fn refuse_allocator(allocator: &Allocator) -> Result<(), Failure> {
+    let Some(recipe) = &allocator.build else {
+        let text = "cannot graft `stock`: it is the allocator that programs already have";
+        return Err(Failure::usage(text).hint("choose another: `reheap list` shows all"));
+    };
+    let Err(reason) = recipe.graft else {
+        return Ok(());
+    };
+    let works = CATALOGUE.iter().filter(|row| {
+        row.build
+            .as_ref()
+            .is_some_and(|recipe| recipe.graft.is_ok())
+    });
+    let names: Vec<&str> = works.map(|row| row.name).collect();
+    let text = format!("cannot graft {}: {reason}", allocator.name);
+    Err(Failure::usage(text).hint(format!("use {}", names.join(" or "))))
+}
+
+/// Reads the new file back: the program's functions lead to the allocator, and the original can be had again.
+fn prove(original: &[u8], grafted: &Grafted) -> anyhow::Result<()> {
+    let found = Graft::read(&grafted.bytes)?.context("the new file has no note")?;
+    anyhow::ensure!(
+        found.entries == grafted.entries,
+        "the new file's note says something else"
+    );
+    anyhow::ensure!(
+        reheap_graft::undo(&grafted.bytes)? == original,
+        "the original would be lost"
+    );
+    Ok(())
+}
+
+fn refusal(file: &Path, error: &GraftError) -> Failure {
+    let failure = Failure::failed(format!("{}: {error}", cannot(file)));
+    let file = file.display();
+    match error {
+        GraftError::Dynamic | GraftError::Locate(reheap_graft::LocateError::Dynamic(_)) => {
+            failure.hint(format!("reheap run -- {file}"))
+        }
+        GraftError::Grafted => failure.hint(format!("reheap graft --undo {file}")),
+        GraftError::Marked => {
+            failure.hint("build it with another one: `cargo reheap build -a`, `reheap cc -a`")
+        }
+        _ => failure,
+    }
+}
+
+fn undo(arguments: &GraftArguments, program: &[u8], mode: u32) -> anyhow::Result<ExitCode> {
+    let file = arguments.file.display();
+    let original = reheap_graft::undo(program).map_err(|error: UndoError| {
+        Failure::failed(format!("cannot undo the graft of `{file}`: {error}"))
+    })?;
+    let output = arguments.output.as_ref().unwrap_or(&arguments.file);
+    write_by_rename(output, &original, mode & 0o7777)?;
+    let sha256 = sha256(&original);
+    ui::data(&if arguments.json {
+        format!(
+            "{:#}\n",
+            json!({"path": output.to_string_lossy(), "sha256": sha256})
+        )
+    } else {
+        format!(
+            "{}: the original again (SHA-256 {sha256})\n",
+            output.display()
+        )
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What was done, or would be.
+struct Done<'a> {
+    file: &'a Path,
+    /// None if nothing was written.
+    output: Option<&'a Path>,
+    choice: &'a Choice,
+    original: &'a [u8],
+    grafted: &'a Grafted,
+}
+
+impl Done<'_> {
+    fn names(&self) -> Vec<&str> {
+        let entries = self.grafted.entries.iter();
+        entries.map(|entry: &Entry| entry.name.as_str()).collect()
+    }
+
+    fn as_text(&self) -> String {
+        let allocator = self.choice.allocator;
+        let what = format!("{} {}", allocator.name, allocator.version);
+        let first = match self.output {
+            Some(output) => format!("{}: {what} in place of its own allocator", output.display()),
+            None => format!(
+                "{}: {what} can take the place of its own allocator",
+                self.file.display()
+            ),
+        };
+        let more = self.grafted.bytes.len() - self.original.len();
+        format!(
+            "{first}\n  {} lead there now, found by {}\n  {} KiB larger\n",
+            self.names().join(", "),
+            self.grafted.access,
+            more.div_ceil(1024),
+        )
+    }
+
+    fn as_json(&self) -> serde_json::Value {
+        json!({
+            "path": self.output.map(Path::to_string_lossy),
+            "allocator": self.choice.allocator.name,
+            "version": self.choice.allocator.version,
+            "tuning": self.choice.tuning.as_given(),
+            "functions": self.names(),
+            "found_by": self.grafted.access.to_string(),
+            "sha256": sha256(&self.grafted.bytes),
+            "size": self.grafted.bytes.len(),
+            "original": {"sha256": sha256(self.original), "size": self.original.len()},
+        })
+    }
+}

@@ -1,0 +1,365 @@
+//! `reheap graft`: static executables get another allocator after they were linked, and lose it again.
+
+use crate::common::multi_call::{Check, MultiCall};
+use crate::common::suite::{passes, program, scratch_directory};
+use crate::common::{marker_in, prints, reheap, run};
+use serde_json::Value;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const CHECKS: &[Check] = &[
+    Check("every function of the family keeps its contract", "family"),
+    Check("what cannot be had is refused with errno", "refusals"),
+    Check(
+        "sizes around every class and of several gibibytes work",
+        "sizes",
+    ),
+    Check("realloc chains keep their contents", "realloc_chains"),
+    Check(
+        "large buffers grow, shrink and are refused without damage",
+        "growing",
+    ),
+    Check("sixty-four threads free each other's blocks", "threads"),
+    Check(
+        "memory freed by another thread is used again",
+        "producer_consumer",
+    ),
+    Check(
+        "POSIX and C11 threads end with destructors that use the heap",
+        "thread_exit",
+    ),
+    Check(
+        "the first allocations may come from threads at once",
+        "first_malloc",
+    ),
+    Check("signals may interrupt allocations", "signals"),
+    Check("the libc allocates for itself and its caller", "libc_paths"),
+    Check("forks while other threads allocate succeed", "fork"),
+    Check("threads may fork at once", "fork_at_once"),
+    Check(
+        "a program may fork while its streams allocate",
+        "fork_stdio",
+    ),
+    Check(
+        "a signal handler may fork in the middle of an allocation",
+        "fork_in_handler",
+    ),
+    Check(
+        "a signal handler may fork in a thread that forks",
+        "fork_nested",
+    ),
+    Check("a program may end while its threads fork", "fork_at_exit"),
+    Check(
+        "threads that come and go, and fork, leave their blocks to others",
+        "short_threads",
+    ),
+    Check(
+        "programs may be started in every way while threads allocate",
+        "spawn",
+    ),
+    Check("running out of memory is survived", "out_of_memory"),
+    Check(
+        "a buffer that grows needs no memory for a copy",
+        "growing_memory",
+    ),
+    Check(
+        "what another thread freed is given back while one block comes and goes",
+        "one_block",
+    ),
+    Check(
+        "what is free goes back to the system, though nobody calls the allocator any more",
+        "at_rest",
+    ),
+    Check(
+        "the heap has no huge pages, and the programs that it starts may have some",
+        "huge_pages",
+    ),
+    Check("a thread that allocates little costs little", "few_blocks"),
+    Check("the first block of a size brings one page", "first_block"),
+];
+
+/// What depends on where the program is linked to, and on its libc.
+const FEW: &[Check] = &[
+    Check("every function of the family keeps its contract", "family"),
+    Check(
+        "POSIX and C11 threads end with destructors that use the heap",
+        "thread_exit",
+    ),
+    Check("the libc allocates for itself and its caller", "libc_paths"),
+    Check("forks while other threads allocate succeed", "fork"),
+];
+
+/// Programs that do not also have musl's calloc for itself. Nothing in the code shows which of the two is the program's.
+const STRIPPED: &[Check] = &[
+    Check("every function of the family keeps its contract", "family"),
+    Check("realloc chains keep their contents", "realloc_chains"),
+    Check("sixty-four threads free each other's blocks", "threads"),
+];
+
+/// A compiler of static programs with the allocator of their libc.
+fn compiler(line: &str) -> Command {
+    let mut words = line.split(' ');
+    let first = words.next().unwrap();
+    let mut compiler = match first {
+        "reheap" => reheap(&line[first.len() + 1..]),
+        program => {
+            let mut compiler = Command::new(program);
+            compiler.args(words);
+            compiler
+        }
+    };
+    compiler.args(["-std=gnu11", "-O2", "-fno-builtin"]);
+    compiler
+}
+
+#[track_caller]
+fn graft_in_place(executable: &Path) {
+    run(reheap("graft").arg(executable).arg("-o").arg(executable)).succeeded();
+}
+
+#[track_caller]
+fn conforms(line: &str, checks: &[Check]) {
+    let built = MultiCall::build_and_change(|| compiler(line), checks, graft_in_place);
+    built.all_pass(checks, |executable| Command::new(executable));
+}
+
+#[test]
+fn static_pies_with_musl_conform() {
+    conforms("reheap cc -a stock -- -static-pie -fPIE", CHECKS);
+}
+
+#[test]
+fn stripped_executables_conform() {
+    conforms("reheap cc -a stock -- -static-pie -fPIE -s", STRIPPED);
+    conforms("musl-gcc -static -s", STRIPPED);
+}
+
+#[test]
+fn executables_at_a_fixed_address_with_musl_conform() {
+    conforms("musl-gcc -static", FEW);
+}
+
+#[test]
+fn executables_with_glibc_conform() {
+    conforms("gcc -static -pthread", FEW);
+    conforms("gcc -static-pie -fPIE -pthread", FEW);
+}
+
+/// A program that is linked, and a place for what comes of it.
+struct Tool {
+    directory: tempfile::TempDir,
+    path: PathBuf,
+}
+
+impl Tool {
+    /// Compiles a program of `tests/programs`.
+    #[track_caller]
+    fn new(compiler: &str, source: &str) -> Self {
+        let directory = scratch_directory();
+        let path = directory.path().join("tool");
+        let mut words = compiler.split(' ');
+        let mut command = Command::new(words.next().unwrap());
+        command
+            .args(words)
+            .arg(program(source))
+            .arg("-o")
+            .arg(&path);
+        run(&mut command).succeeded();
+        Self { directory, path }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn graft(&self, flags: &str) -> Command {
+        let mut command = reheap(&format!("graft {flags}"));
+        command.arg(&self.path);
+        command
+    }
+
+    /// The grafted program, which has another name by default.
+    #[track_caller]
+    fn grafted(&self) -> PathBuf {
+        run(&mut self.graft("")).succeeded();
+        self.path("tool.reheap")
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        fs::read(&self.path).unwrap()
+    }
+
+    /// Nothing was written.
+    #[track_caller]
+    fn is_alone(&self) {
+        assert_eq!(fs::read_dir(&self.directory).unwrap().count(), 1);
+    }
+}
+
+/// A small program with musl.
+fn small() -> Tool {
+    Tool::new("musl-gcc -static", "hello.c")
+}
+
+#[test]
+fn programs_in_cxx_with_exceptions_and_global_objects_work() {
+    let tool = Tool::new("g++ -std=c++17 -O2 -static -pthread", "c++/language.cpp");
+    passes(&tool.grafted(), "language");
+}
+
+#[test]
+fn programs_in_rust_work_and_their_threads_leave_nothing_behind() {
+    for strip in ["none", "symbols"] {
+        let compiler =
+            format!("rustc --edition 2021 -O -C strip={strip} --target x86_64-unknown-linux-musl");
+        let tool = Tool::new(&compiler, "crowd.rs");
+        let grafted = tool.grafted();
+        assert_eq!(prints(&grafted), prints(&tool.path));
+    }
+}
+
+#[test]
+fn the_original_comes_back_byte_for_byte() {
+    let tool = small();
+    fs::set_permissions(&tool.path, Permissions::from_mode(0o750)).unwrap();
+    let original = tool.bytes();
+    let grafted = tool.grafted();
+    assert_eq!(tool.bytes(), original);
+    assert_eq!(
+        grafted.metadata().unwrap().permissions().mode() & 0o7777,
+        0o750
+    );
+    let back = tool.path("back");
+    run(reheap("graft --undo").arg(&grafted).arg("-o").arg(&back))
+        .succeeded()
+        .printed(&["the original again"]);
+    assert_eq!(fs::read(&back).unwrap(), original);
+    // In place, without another name.
+    run(reheap("graft --undo").arg(&grafted)).succeeded();
+    assert_eq!(fs::read(&grafted).unwrap(), original);
+    run(reheap("graft --undo").arg(&grafted))
+        .ended_with(1)
+        .said(&["reheap has grafted nothing into it"]);
+}
+
+#[test]
+fn inspect_says_what_is_grafted_and_whether_the_functions_lead_there() {
+    let tool = small();
+    let path = &tool.grafted();
+    run(reheap("inspect").arg(path))
+        .succeeded()
+        .printed(&["mimalloc 2.3.2; grafted; static, musl"]);
+    run(reheap("inspect --expect mimalloc").arg(path)).succeeded();
+    // Without the jump at the beginning of malloc, the allocator is not in use.
+    let mut bytes = fs::read(path).unwrap();
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let entry = &text[text.find("\"entries\"").unwrap()..];
+    let malloc: usize = entry
+        .split(':')
+        .nth(3)
+        .unwrap()
+        .split(',')
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
+    bytes[malloc - 0x40_0000] = 0xcc;
+    fs::write(path, bytes).unwrap();
+    run(reheap("inspect --expect mimalloc").arg(path)).ended_with(3);
+    run(reheap("graft").arg(path))
+        .ended_with(1)
+        .said(&["`malloc` does not lead to"]);
+}
+
+#[test]
+fn a_check_says_what_would_change_and_writes_nothing() {
+    let tool = small();
+    run(&mut tool.graft("--check")).succeeded().printed(&[
+        "can take the place of its own allocator",
+        "found by symbols",
+    ]);
+    let outcome = run(&mut tool.graft("--check --json")).succeeded();
+    let json: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!(json["path"], Value::Null);
+    assert_eq!(json["allocator"], "mimalloc");
+    assert_eq!(json["found_by"], "symbols");
+    tool.is_alone();
+}
+
+#[test]
+fn options_are_in_the_file() {
+    let tool = Tool::new("musl-gcc -static", "hello.c");
+    run(&mut tool.graft("-t purge_delay=0 --json")).succeeded();
+    let marker = marker_in(&tool.path("tool.reheap")).unwrap();
+    assert_eq!(marker.marker.tuning["purge_delay"], "0");
+}
+
+#[test]
+fn what_cannot_work_is_refused_and_nothing_is_written() {
+    let dynamic = Tool::new("cc", "hello.c");
+    run(&mut dynamic.graft(""))
+        .ended_with(1)
+        .said(&["dynamic linker", "hint: reheap run -- "]);
+    dynamic.is_alone();
+
+    let tool = small();
+    let refuses = |flags: &str, code: i32, texts: &[&str]| {
+        run(&mut tool.graft(flags)).ended_with(code).said(texts);
+        tool.is_alone();
+    };
+    refuses(
+        "-a jemalloc",
+        2,
+        &["cannot graft jemalloc", "hint: use mimalloc"],
+    );
+    refuses(
+        "-a stock",
+        2,
+        &["it is the allocator that programs already have"],
+    );
+    refuses("-t purge_delay=never", 2, &["purge_delay"]);
+    refuses("--undo", 1, &["reheap has grafted nothing into it"]);
+    fs::set_permissions(&tool.path, Permissions::from_mode(0o4755)).unwrap();
+    refuses("", 1, &["other rights", "hint: --force"]);
+    fs::set_permissions(&tool.path, Permissions::from_mode(0o755)).unwrap();
+
+    let original = tool.bytes();
+    let changed = |bytes: &[u8], texts: &[&str]| {
+        fs::write(&tool.path, bytes).unwrap();
+        run(&mut tool.graft("")).ended_with(1).said(texts);
+        tool.is_alone();
+    };
+    changed(
+        &[&original[..], b"data that the program looks for"].concat(),
+        &["31 bytes"],
+    );
+    changed(&original[..original.len() / 2], &["cannot graft"]);
+    changed(b"#!/bin/sh\n", &["cannot graft"]);
+    changed(b"", &["cannot graft"]);
+    run(&mut reheap("graft /"))
+        .ended_with(1)
+        .said(&["cannot read `/`"]);
+    run(&mut reheap("graft ./no-such-file"))
+        .ended_with(1)
+        .said(&["cannot read"]);
+}
+
+#[test]
+fn what_has_another_allocator_already_is_refused() {
+    let tool = small();
+    let grafted = tool.grafted();
+    run(reheap("graft").arg(&grafted))
+        .ended_with(1)
+        .said(&["grafted into it already", "hint: reheap graft --undo"]);
+    let linked = tool.path("linked");
+    run(reheap("cc --")
+        .arg(program("hello.c"))
+        .arg("-o")
+        .arg(&linked))
+    .succeeded();
+    run(reheap("graft").arg(&linked))
+        .ended_with(1)
+        .said(&["reheap has linked it with an allocator already"]);
+}
