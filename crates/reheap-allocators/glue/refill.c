@@ -22,6 +22,7 @@
 
 void *__reheap_malloc_shared(size_t size);
 void __reheap_free(void *block);
+bool __reheap_extend(void *block, size_t size);
 
 // As in _mi_malloc_generic.
 #define CALLS_UNTIL_WORK_IS_DUE 100
@@ -84,6 +85,7 @@ void *__reheap_zalloc(size_t size) {
 void *__reheap_inner_realloc(void *block, size_t size) {
     size_t usable = mi_usable_size(block); // 0 for NULL
     if (0 < size && size <= usable && (size >= usable / 2 || usable <= CACHE_LINE)) return block;
+    if (size > usable && usable > MI_MEDIUM_OBJ_SIZE_MAX && __reheap_extend(block, size)) return block;
     void *moved = __reheap_malloc(size);
     if (mi_unlikely(!moved || !block)) return moved;
     _mi_memcpy(moved, block, size < usable ? size : usable);

@@ -127,6 +127,10 @@ const OF_MIMALLOC: &[Check] = &[
 const FRUGAL: &[Check] = &[
     Check("a thread that allocates little costs little", "few_blocks"),
     Check("the first block of a size brings one page", "first_block"),
+    Check(
+        "vectors that grow among blocks of all sizes need little memory",
+        "changing_sizes",
+    ),
 ];
 
 /// An executable and the directory that it lies in.

@@ -193,6 +193,10 @@ const FRUGAL: &[Check] = &[
         "threads that come and go, and fork, leave their blocks to others",
         "short_threads",
     ),
+    Check(
+        "vectors that grow among blocks of all sizes need little memory",
+        "changing_sizes",
+    ),
 ];
 
 macro_rules! conforming {

@@ -135,4 +135,18 @@ static inline size_t statm_bytes(int column)
 		pages = strtoul(field, &field, 10);
 	return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
+
+// The most that was in memory at once.
+static inline size_t peak_bytes(void)
+{
+	char line[256];
+	size_t kib = 0;
+	FILE *file = fopen("/proc/self/status", "r");
+	CHECK(file != NULL);
+	while (kib == 0 && fgets(line, sizeof line, file) != NULL)
+		if (strncmp(line, "VmHWM:", 6) == 0)
+			kib = strtoul(line + 6, NULL, 10);
+	fclose(file);
+	return kib * KIB;
+}
 #endif

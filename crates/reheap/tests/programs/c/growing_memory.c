@@ -1,20 +1,6 @@
 // A large buffer that grows needs memory for what is in it, and not for a copy. What it no longer needs goes back at once.
 #include "check.h"
 
-// The most that was in memory at once.
-static size_t peak_bytes(void)
-{
-	char line[256];
-	size_t kib = 0;
-	FILE *file = fopen("/proc/self/status", "r");
-	CHECK(file != NULL);
-	while (kib == 0 && fgets(line, sizeof line, file) != NULL)
-		if (strncmp(line, "VmHWM:", 6) == 0)
-			kib = strtoul(line + 6, NULL, 10);
-	fclose(file);
-	return kib * KIB;
-}
-
 static int mappings(void)
 {
 	int count = 0;
