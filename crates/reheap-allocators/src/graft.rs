@@ -6,6 +6,7 @@
 use crate::cache::{Cache, hash};
 use crate::catalogue::Allocator;
 use crate::link_kind::LinkKind;
+use crate::memory::{self, MemoryFunctions};
 use crate::preload::{self, PreloadError};
 use crate::target::Target;
 use crate::upstream::{self, Toolchain};
@@ -21,11 +22,14 @@ pub const REALLOC_OF_GLIBC: &str = "__reheap_realloc_of_glibc";
 fn exports() -> Vec<&'static str> {
     let mut names = reheap_elf::family::PUBLIC.to_vec();
     names.extend(["pvalloc", ERRNO_AT, REALLOC_OF_GLIBC]);
+    names.extend(["memcpy", "memmove", "memset"]);
     names
 }
 
 /// Nothing of the compiler's own but its arithmetic.
 const LINK_FLAGS: [&str; 1] = ["-nostdlib"];
+/// The objects of reheap-mem with these functions.
+const MEMORY_OBJECTS: [&str; 3] = ["copy.o", "level.o", "set.o"];
 const LIBRARIES: [&str; 1] = ["-lgcc"];
 
 /// The library of an allocator, built now or taken from the cache.
@@ -43,7 +47,12 @@ pub fn build(
     let is_whole = |entry: &Path| preload::is_whole(&entry.join(&file_name));
     let directory = cache.whole_entry("grafts", &entry, is_whole, |unfinished| {
         let built = upstream::build(allocator, target, LinkKind::Graft, toolchain, cache)?;
-        let members = preload::members(allocator, target, &built)?;
+        let mut members = preload::members(allocator, target, &built)?;
+        let whose = MemoryFunctions::Fast;
+        if let Some(functions) = memory::build(whose, target, toolchain, cache)? {
+            let objects = functions.members()?.into_iter();
+            members.extend(objects.filter(|object| MEMORY_OBJECTS.contains(&object.name.as_str())));
+        }
         let flags = LINK_FLAGS.map(str::to_owned);
         preload::link(
             &members,
@@ -78,7 +87,9 @@ fn entry_name(allocator: &'static Allocator, target: &Target, toolchain: &Toolch
         upstream::entry_name(allocator, recipe, target, LinkKind::Graft, toolchain)
     });
     let flags = [LINK_FLAGS, LIBRARIES].concat().join(" ");
+    let memory = memory::key(MemoryFunctions::Fast, target.arch());
     let parts = [
+        memory.unwrap_or_default(),
         built,
         preload::key(allocator, target),
         exports().join(" "),

@@ -18,6 +18,7 @@
 
 mod error;
 mod layout;
+mod memory;
 mod note;
 mod program;
 
@@ -26,6 +27,7 @@ pub use note::{Entry, Graft, UndoError, undo};
 
 use crate::library::Library;
 use crate::locate::{Access, Located};
+use crate::processor::Processor;
 use crate::prologue;
 use layout::Layout;
 use note::Patch;
@@ -126,24 +128,24 @@ pub fn graft(
     if library.processor() != located.processor {
         return Err(GraftError::OtherProcessor);
     }
-    let targets = targets(located, library, contract)?;
+    let mut jumps = jumps(located, library, contract)?;
+    jumps.extend(jumps_of_memory_functions(program, library));
     let errno_word = library
         .symbol(contract.errno_at)
         .ok_or(GraftError::Library(contract.errno_at.to_owned()))?;
 
     let mut patches = Patch::of_headers(program);
-    for (function, _) in &targets {
-        let taken = prologue::taken_bytes(located.processor, &function.code);
-        let offset = program.offset_of(function.address, taken)?;
-        patches.push(Patch::new(program.bytes, offset, taken));
+    for jump in &jumps {
+        let offset = program.offset_of(jump.address, jump.taken_bytes)?;
+        patches.push(Patch::new(program.bytes, offset, jump.taken_bytes));
     }
     note::refuse_overlaps(&patches)?;
-    let layout = Layout::new(program, library, &targets, &patches)?;
+    let layout = Layout::new(program, library, &jumps, &patches)?;
     let mut grafted = layout.written(&patches, (errno_word, *errno_at))?;
     for (entry, patch) in layout
         .entries
         .iter()
-        .zip(&patches[patches.len() - targets.len()..])
+        .zip(&patches[patches.len() - jumps.len()..])
     {
         let code = prologue::replacement(
             located.processor,
@@ -161,12 +163,21 @@ pub fn graft(
     })
 }
 
-/// The located functions that get a jump, each with the library's function.
-fn targets<'a>(
-    located: &'a Located,
+/// A jump that takes the place of the first bytes of one of the program's functions.
+struct Jump {
+    name: String,
+    address: u64,
+    taken_bytes: usize,
+    /// Where it leads in the library.
+    target: u64,
+}
+
+/// The located functions of the family.
+fn jumps(
+    located: &Located,
     library: &Library,
     contract: Contract<'_>,
-) -> Result<Vec<(&'a crate::Function, u64)>, GraftError> {
+) -> Result<Vec<Jump>, GraftError> {
     let functions = located.functions.iter();
     // The first two limit system calls, and are located for hooks only. The last one calls realloc.
     let functions = functions
@@ -179,7 +190,26 @@ fn targets<'a>(
             };
             let target = library.symbol(name);
             let target = target.ok_or_else(|| GraftError::NoSuchFunction(function.name.clone()))?;
-            Ok((function, target))
+            Ok(Jump {
+                name: function.name.clone(),
+                address: function.address,
+                taken_bytes: prologue::taken_bytes(located.processor, &function.code),
+                target,
+            })
         })
         .collect()
+}
+
+/// Those of musl that are known by every byte.
+fn jumps_of_memory_functions(program: &Program<'_>, library: &Library) -> Vec<Jump> {
+    let found = memory::find(program).into_iter();
+    let jump = |(name, address): (&str, u64)| {
+        Some(Jump {
+            name: name.to_owned(),
+            address,
+            taken_bytes: prologue::jump_bytes(Processor::X86_64),
+            target: library.symbol(name)?,
+        })
+    };
+    found.filter_map(jump).collect()
 }

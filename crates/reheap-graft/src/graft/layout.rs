@@ -3,11 +3,10 @@
 //! Behind the program come, each from a page of its own: the program headers with the note and the relocations, the
 //! initial thread-local memory, and the library.
 
-use super::GraftError;
 use super::note::{Entry, Graft, Patch};
 use super::program::{PAGE_BYTES, Program, RELOCATION_BYTES, Relocations, SEGMENT_BYTES};
+use super::{GraftError, Jump};
 use crate::library::{Library, Protection, put_word};
-use crate::locate::Function;
 use object::LittleEndian as LE;
 use object::elf;
 use object::endian::{U32, U64};
@@ -61,7 +60,7 @@ impl<'a> Layout<'a> {
     pub(super) fn new(
         program: &'a Program<'a>,
         library: &'a Library,
-        targets: &[(&Function, u64)],
+        jumps: &[Jump],
         patches: &[Patch],
     ) -> Result<Self, GraftError> {
         let (start, shift) = place_behind(program)?;
@@ -76,7 +75,7 @@ impl<'a> Layout<'a> {
             relocations: 0,
             thread_local: ThreadLocal::new(program, library)?,
             library_base: 0,
-            entries: entries(targets, |_| u64::MAX),
+            entries: entries(jumps, |_| u64::MAX),
         };
         layout.note = start + (layout.segments().len() * SEGMENT_BYTES) as u64;
         // With the longest addresses that there can be. The rest becomes blanks.
@@ -92,7 +91,7 @@ impl<'a> Layout<'a> {
             layout.head_end + layout.mapped_bytes().next_multiple_of(PAGE_BYTES);
         let end = layout.thread_local.address + layout.thread_local.initial_bytes;
         layout.library_base = end.next_multiple_of(PAGE_BYTES);
-        layout.entries = entries(targets, |target| layout.library_base + target);
+        layout.entries = entries(jumps, |target| layout.library_base + target);
         Ok(layout)
     }
 
@@ -403,11 +402,11 @@ fn place_behind(program: &Program<'_>) -> Result<(u64, u64), GraftError> {
     Ok((start, shift))
 }
 
-fn entries(targets: &[(&Function, u64)], address: impl Fn(u64) -> u64) -> Vec<Entry> {
-    let entry = |&(function, target): &(&Function, u64)| Entry {
-        name: function.name.clone(),
-        address: function.address,
-        target: address(target),
+fn entries(jumps: &[Jump], address: impl Fn(u64) -> u64) -> Vec<Entry> {
+    let entry = |jump: &Jump| Entry {
+        name: jump.name.clone(),
+        address: jump.address,
+        target: address(jump.target),
     };
-    targets.iter().map(entry).collect()
+    jumps.iter().map(entry).collect()
 }

@@ -36,6 +36,7 @@ const CHECKS: &[Check] = &[
     ),
     Check("signals may interrupt allocations", "signals"),
     Check("the libc allocates for itself and its caller", "libc_paths"),
+    Check("memory functions do what loops do", "memory_functions"),
     Check("forks while other threads allocate succeed", "fork"),
     Check("threads may fork at once", "fork_at_once"),
     Check(
@@ -96,6 +97,7 @@ const STRIPPED: &[Check] = &[
     Check("every function of the family keeps its contract", "family"),
     Check("realloc chains keep their contents", "realloc_chains"),
     Check("sixty-four threads free each other's blocks", "threads"),
+    Check("memory functions do what loops do", "memory_functions"),
 ];
 
 /// A compiler of static programs with the allocator of their libc.
