@@ -21,6 +21,7 @@ mod layout;
 mod memory;
 mod note;
 mod program;
+mod thread_offsets;
 
 pub use error::GraftError;
 pub use note::{Entry, Graft, UndoError, undo};
@@ -188,7 +189,7 @@ fn jumps(
                 ("realloc", true) => contract.realloc_of_glibc,
                 (name, _) => name,
             };
-            let target = library.symbol(name);
+            let target = library.function(name);
             let target = target.ok_or_else(|| GraftError::NoSuchFunction(function.name.clone()))?;
             Ok(Jump {
                 name: function.name.clone(),
@@ -208,7 +209,7 @@ fn jumps_of_memory_functions(program: &Program<'_>, library: &Library) -> Vec<Ju
             name: name.to_owned(),
             address,
             taken_bytes: prologue::jump_bytes(Processor::X86_64),
-            target: library.symbol(name)?,
+            target: library.function(name)?,
         })
     };
     found.filter_map(jump).collect()

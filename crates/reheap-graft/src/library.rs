@@ -4,6 +4,7 @@
 //! Such a library has no `DT_NEEDED` and only weak needs (`dlsym` and the like), so loading it is a copy and some sums.
 
 use crate::processor::Processor;
+use crate::prologue;
 use object::elf;
 use object::read::elf::{
     ElfFile64, FileHeader as _, ProgramHeader as _, Rela as _, SectionHeader as _, Sym as _,
@@ -125,6 +126,14 @@ impl Library {
     /// The address of something that it exports, from the library's base.
     pub fn symbol(&self, name: &str) -> Option<u64> {
         self.symbols.get(name).copied()
+    }
+
+    /// The address of a function that it exports. If that only jumps to another one, the other's.
+    pub fn function(&self, name: &str) -> Option<u64> {
+        let address = self.symbol(name)?;
+        let bytes = prologue::jump_bytes(self.processor);
+        let code = self.image.get(address as usize..)?.get(..bytes)?;
+        prologue::target(self.processor, address, code).or(Some(address))
     }
 
     /// Which parts may be read, written and executed; the rest of the span is readable.

@@ -5,7 +5,7 @@
 
 use super::note::{Entry, Graft, Patch};
 use super::program::{PAGE_BYTES, Program, RELOCATION_BYTES, Relocations, SEGMENT_BYTES};
-use super::{GraftError, Jump};
+use super::{GraftError, Jump, thread_offsets};
 use crate::library::{Library, Protection, put_word};
 use object::LittleEndian as LE;
 use object::elf;
@@ -124,13 +124,7 @@ impl<'a> Layout<'a> {
         let mut file = self.program.bytes.to_vec();
         file.resize(self.in_file(self.library_base), 0);
         let mut image = self.library.image_at(self.library_base);
-        for &(word, variable) in self.library.thread_offsets() {
-            put_word(
-                &mut image,
-                word,
-                variable.wrapping_sub(self.thread_local.bytes),
-            );
-        }
+        thread_offsets::fill_in(&mut image, self.library, self.thread_local.bytes);
         put_word(&mut image, errno.0, errno.1 as u64);
         self.mark(&mut image)?;
         file.extend(image);
