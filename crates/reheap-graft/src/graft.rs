@@ -27,13 +27,13 @@ pub use error::GraftError;
 pub use note::{Entry, Graft, UndoError, undo};
 
 use crate::library::Library;
-use crate::locate::{Access, Located};
+use crate::locate::{Access, LocateError, Located};
 use crate::processor::Processor;
 use crate::prologue;
 use layout::Layout;
 use note::Patch;
 use program::Program;
-use reheap_elf::identify;
+use reheap_elf::identify::{self, Identity, Provider};
 
 /// An executable with another allocator in it.
 #[derive(Debug, Clone)]
@@ -71,8 +71,14 @@ impl<'a> Stock<'a> {
         if Graft::read(bytes)?.is_some() {
             return Err(GraftError::Grafted);
         }
-        refuse_other_allocators(bytes)?;
+        let identity =
+            identify::identify(bytes).map_err(|error| GraftError::Damaged(error.to_string()))?;
+        refuse_other_allocators(&identity)?;
         let located = crate::locate(bytes)?;
+        refuse_own_code(&identity)?;
+        if located.is_glibc && located.access == Access::Code {
+            return Err(GraftError::StrippedGlibc);
+        }
         let program = Program::read(bytes, &located)?;
         let errno_at = located.errno_at.ok_or(GraftError::NoErrno)?;
         if let Some(missing) = located.not_located.first() {
@@ -95,18 +101,28 @@ impl<'a> Stock<'a> {
 }
 
 /// The program may use another allocator besides the libc's, and what is in a packed file nobody knows.
-fn refuse_other_allocators(bytes: &[u8]) -> Result<(), GraftError> {
-    let identity =
-        identify::identify(bytes).map_err(|error| GraftError::Damaged(error.to_string()))?;
+fn refuse_other_allocators(identity: &Identity) -> Result<(), GraftError> {
     if identity.packed {
         return Err(GraftError::Packed);
     }
     if identity.marker.is_some() {
         return Err(GraftError::Marked);
     }
-    let mut allocators = identity.allocators.into_iter();
+    let mut allocators = identity.allocators.iter();
     let other = allocators.find(|allocator| !TRIED.contains(&allocator.name.as_str()));
-    other.map_or(Ok(()), |other| Err(GraftError::OwnAllocator(other.name)))
+    match other.map(|other| other.name.as_str()) {
+        None => Ok(()),
+        Some("go-runtime") => Err(LocateError::Go.into()),
+        Some(other) => Err(GraftError::OwnAllocator(other.to_owned())),
+    }
+}
+
+/// A malloc of the program's own may have functions of other names that make blocks for its `free`.
+fn refuse_own_code(identity: &Identity) -> Result<(), GraftError> {
+    match &identity.malloc.provider {
+        Provider::Allocator { name } if TRIED.contains(&name.as_str()) => Ok(()),
+        _ => Err(GraftError::UnknownMalloc),
+    }
 }
 
 /// The allocators that can be replaced.

@@ -24,6 +24,14 @@ pub enum GraftError {
     /// It has an allocator beside the libc's, or one that was not tried.
     #[error("it has {0}, and reheap replaces only the allocators of musl and glibc")]
     OwnAllocator(String),
+    /// Its malloc is of no allocator that is known.
+    #[error(
+        "its malloc is neither musl's nor glibc's, and other functions of it may make blocks too"
+    )]
+    UnknownMalloc,
+    /// Its code does not show enough.
+    #[error("it is stripped, and without symbols reheap does not know all of glibc's malloc")]
+    StrippedGlibc,
     /// It has a function that the new allocator has not.
     #[error("it has a `{0}`, which the new allocator has not")]
     NoSuchFunction(String),

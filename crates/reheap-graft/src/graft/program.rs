@@ -166,8 +166,12 @@ impl<'a> Program<'a> {
         let (address, size) = (segment.p_vaddr(LE), segment.p_filesz(LE) as usize);
         let alignment = segment.p_align(LE).max(1);
         let damaged = || GraftError::Damaged(format!("thread-local memory at {address:#x}"));
-        if !alignment.is_power_of_two() || alignment > PAGE_BYTES || segment.p_memsz(LE) > 1 << 30 {
+        if !alignment.is_power_of_two() || segment.p_memsz(LE) > 1 << 30 {
             return Err(damaged());
+        }
+        if alignment > PAGE_BYTES {
+            let what = format!("thread-local memory with an alignment of {alignment} bytes");
+            return Err(GraftError::Unknown(what));
         }
         // Then the two libcs do not agree where the memory begins.
         if !address.is_multiple_of(alignment) {
