@@ -1,18 +1,20 @@
 //! `reheap graft`: another allocator in a static executable that is already linked.
 
 use anyhow::Context as _;
-use reheap_allocators::cache::{sha256, write_by_rename};
+use reheap_allocators::cache::{sha256, write_dressed};
 use reheap_allocators::catalogue::{Allocator, CATALOGUE};
 use reheap_allocators::graft::{ERRNO_AT, REALLOC_OF_GLIBC};
 use reheap_allocators::target::{Libc, Target};
 use reheap_command::choice::{AllocatorArguments, AllocatorName, Choice};
+use reheap_command::output;
 use reheap_command::ui::{self, Failure};
 use reheap_graft::{Contract, Entry, Graft, GraftError, Grafted, Library, Stock, UndoError};
 use reheap_workshop::workshop::{Network, Workshop};
 use serde_json::json;
 use std::ffi::OsString;
-use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::fs::{File, Permissions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -45,7 +47,7 @@ pub(crate) struct GraftArguments {
     /// Write the original of a grafted executable, byte for byte
     #[arg(long, conflicts_with_all = ["allocator", "tuning"])]
     undo: bool,
-    /// Also for executables that give their user other rights (setuid, setgid)
+    /// Also for executables that give their user other rights (setuid, setgid, capabilities)
     #[arg(long)]
     force: bool,
     /// Print JSON
@@ -55,13 +57,13 @@ pub(crate) struct GraftArguments {
 
 /// Writes the new file, and prints what changed.
 pub(crate) fn run(arguments: &GraftArguments) -> anyhow::Result<ExitCode> {
-    let (program, mode) = read(&arguments.file)?;
+    let (program, file) = read(&arguments.file)?;
     if arguments.undo {
-        return undo(arguments, &program, mode);
+        return undo(arguments, &program, &file);
     }
     let choice = arguments.choice.check()?;
     refuse_allocator(choice.allocator)?;
-    if mode & SETS_RIGHTS != 0 && !arguments.force {
+    if !arguments.force && gives_rights(&file)? {
         let text = format!(
             "{}: it gives its user other rights",
             cannot(&arguments.file)
@@ -93,7 +95,7 @@ pub(crate) fn run(arguments: &GraftArguments) -> anyhow::Result<ExitCode> {
     prove(&program, &grafted).with_context(|| cannot(&arguments.file))?;
     let output = (!arguments.check).then(|| arguments.output());
     if let Some(output) = &output {
-        write_by_rename(output, &grafted.bytes, mode & 0o7777)?;
+        write(output, &grafted.bytes, &file)?;
     }
     let result = Done {
         file: &arguments.file,
@@ -126,12 +128,43 @@ fn cannot(file: &Path) -> String {
     format!("cannot graft an allocator into `{}`", file.display())
 }
 
-fn read(file: &Path) -> anyhow::Result<(Vec<u8>, u32)> {
-    let read = || -> std::io::Result<(Vec<u8>, u32)> {
-        let bytes = fs::read(file)?;
-        Ok((bytes, fs::metadata(file)?.permissions().mode()))
-    };
-    read().with_context(|| format!("cannot read `{}`", file.display()))
+fn read(path: &Path) -> anyhow::Result<(Vec<u8>, File)> {
+    let cannot = || format!("cannot read `{}`", path.display());
+    // A pipe would wait for a writer.
+    if path.metadata().with_context(cannot)?.is_file() {
+        let mut file = File::open(path).with_context(cannot)?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).with_context(cannot)?;
+        return Ok((bytes, file));
+    }
+    anyhow::bail!("{}: it is not a regular file", cannot())
+}
+
+/// Whether who runs it gets rights by that, of its owner or group or by capabilities(7).
+fn gives_rights(program: &File) -> io::Result<bool> {
+    let has_capabilities = rustix::fs::fgetxattr(program, "security.capability", &mut [0; 64]);
+    Ok(has_capabilities.is_ok() || program.metadata()?.mode() & SETS_RIGHTS != 0)
+}
+
+/// Writes an executable with the mode, owner and attributes of the one that it is made of. Where a link leads to a file, that
+/// file is replaced.
+fn write(output: &Path, contents: &[u8], like: &File) -> anyhow::Result<()> {
+    let cannot = || format!("cannot write `{}`", output.display());
+    if output::is_of_the_system(output) {
+        anyhow::bail!("{}: it is not a regular file", cannot());
+    }
+    let path = output::behind_links(output).with_context(cannot)?;
+    write_dressed(&path, contents, 0o600, |new| dress(new, like))?;
+    Ok(())
+}
+
+fn dress(new: &File, like: &File) -> io::Result<()> {
+    let metadata = like.metadata()?;
+    let has_its_owner = fchown(new, Some(metadata.uid()), Some(metadata.gid())).is_ok();
+    output::attributes::copy(like, new)?; // before the mode, of which an access control list is a part
+    // It must not give the rights of somebody else.
+    let kept = if has_its_owner { 0o7777 } else { 0o777 };
+    new.set_permissions(Permissions::from_mode(metadata.mode() & kept))
 }
 
 /// Refuses allocators that only work where a libc or a compiler helps.
@@ -182,13 +215,13 @@ fn refusal(file: &Path, error: &GraftError) -> Failure {
     }
 }
 
-fn undo(arguments: &GraftArguments, program: &[u8], mode: u32) -> anyhow::Result<ExitCode> {
-    let file = arguments.file.display();
+fn undo(arguments: &GraftArguments, program: &[u8], file: &File) -> anyhow::Result<ExitCode> {
     let original = reheap_graft::undo(program).map_err(|error: UndoError| {
-        Failure::failed(format!("cannot undo the graft of `{file}`: {error}"))
+        let path = arguments.file.display();
+        Failure::failed(format!("cannot undo the graft of `{path}`: {error}"))
     })?;
     let output = arguments.output.as_ref().unwrap_or(&arguments.file);
-    write_by_rename(output, &original, mode & 0o7777)?;
+    write(output, &original, file)?;
     let sha256 = sha256(&original);
     ui::data(&if arguments.json {
         format!(

@@ -5,7 +5,7 @@ use crate::common::suite::{passes, program, scratch_directory};
 use crate::common::{marker_in, prints, reheap, run};
 use serde_json::Value;
 use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -305,6 +305,11 @@ fn what_cannot_work_is_refused_and_nothing_is_written() {
         .ended_with(1)
         .said(&["dynamic linker", "hint: reheap run -- "]);
     dynamic.is_alone();
+    let stripped = Tool::new("gcc -static -s", "hello.c");
+    run(&mut stripped.graft(""))
+        .ended_with(1)
+        .said(&["all of glibc's malloc"]);
+    stripped.is_alone();
 
     let tool = small();
     let refuses = |flags: &str, code: i32, texts: &[&str]| {
@@ -346,6 +351,47 @@ fn what_cannot_work_is_refused_and_nothing_is_written() {
     run(&mut reheap("graft ./no-such-file"))
         .ended_with(1)
         .said(&["cannot read"]);
+}
+
+#[test]
+fn a_malloc_of_the_programs_own_is_refused() {
+    for compiler in ["musl-gcc -static", "gcc -static"] {
+        let tool = Tool::new(&format!("{compiler} -fno-builtin"), "pool.c");
+        run(&mut tool.graft(""))
+            .ended_with(1)
+            .said(&["its malloc is neither musl's nor glibc's"]);
+        tool.is_alone();
+    }
+}
+
+#[test]
+fn a_link_stays_and_what_is_no_file_is_not_replaced() {
+    let tool = small();
+    let (link, pipe) = (tool.path("link"), tool.path("pipe"));
+    symlink("tool", &link).unwrap();
+    run(Command::new("mkfifo").arg(&pipe)).succeeded();
+    run(tool.graft("-o").arg(&pipe))
+        .ended_with(1)
+        .said(&["it is not a regular file"]);
+    run(reheap("graft").arg(&pipe))
+        .ended_with(1)
+        .said(&["it is not a regular file"]);
+    graft_in_place(&link);
+    assert!(link.is_symlink());
+    assert!(marker_in(&tool.path).is_some());
+}
+
+#[test]
+fn other_rights_stay_with_their_owner() {
+    let tool = small();
+    if chown(&tool.path, Some(65_534), Some(65_534)).is_err() {
+        return; // only root can give files away
+    }
+    fs::set_permissions(&tool.path, Permissions::from_mode(0o6755)).unwrap();
+    run(&mut tool.graft("--force")).succeeded();
+    let grafted = tool.path("tool.reheap").metadata().unwrap();
+    assert_eq!((grafted.uid(), grafted.gid()), (65_534, 65_534));
+    assert_eq!(grafted.mode() & 0o7777, 0o6755);
 }
 
 #[test]
