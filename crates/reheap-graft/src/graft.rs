@@ -46,7 +46,8 @@ pub struct Grafted {
     pub entries: Vec<Entry>,
 }
 
-/// What a library for this has beside the family: where it keeps how far `errno` is from the thread pointer, and what differs between the libcs.
+/// What a library for this has beside the family: where it keeps how far `errno` is from the thread pointer, and what
+/// differs between the libcs.
 #[derive(Debug, Clone, Copy)]
 pub struct Contract<'a> {
     /// The name of that word.
