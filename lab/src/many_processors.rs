@@ -9,7 +9,7 @@ mod curves;
 use crate::emulator;
 use crate::machine::today;
 use crate::measurement;
-use crate::programs::{REAL, RustProgram, rust_program};
+use crate::programs::{RustProgram, rust_program};
 use crate::table::Table;
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
@@ -25,13 +25,7 @@ use xtask::workspace::{Workspace, musl_target};
 pub(crate) const RAW: &str = "many-processors.json";
 pub(crate) const PAGE: &str = "many-processors.md";
 pub(crate) const CURVES: &str = "many-processors.svg";
-const PROGRAMS: [(&str, &str); 5] = [
-    ("churn", "Cargo.toml"),
-    ("passwords", "Cargo.toml"),
-    ("larson", "Cargo.toml"),
-    ("producers", "Cargo.toml"),
-    ("tokenize", REAL),
-];
+const PROGRAMS: [&str; 3] = ["churn", "passwords", "producers"];
 /// What each is linked with: glibc's own, or one in musl.
 const ALLOCATORS: [&str; 6] = [
     GLIBC,
@@ -142,8 +136,8 @@ pub(crate) fn run(workspace: &Workspace, directory: &Path) -> Result<()> {
         runs: Vec::new(),
         measured: Vec::new(),
     };
-    for (package, manifest) in PROGRAMS {
-        let program = rust_program(workspace, package, manifest);
+    for package in PROGRAMS {
+        let program = rust_program(workspace, package, "Cargo.toml");
         for allocator in ALLOCATORS {
             let executable = model.executable(&program, allocator)?;
             progress.say(format!("{package} with {allocator}"));
@@ -169,8 +163,6 @@ pub(crate) fn run(workspace: &Workspace, directory: &Path) -> Result<()> {
 /// Operations of each thread. The work of an operation differs, and musl's own allocator needs fewer to show what it does.
 fn operations(program: &str, allocator: &str) -> [u64; 2] {
     match (program, allocator) {
-        ("tokenize", "stock") => [5, 10],
-        ("tokenize", _) => [20, 40],
         (_, "stock") => [150, 400],
         _ => [2000, 14_000],
     }
@@ -340,7 +332,7 @@ fn read(raw: &str) -> Result<Results> {
 /// The chart of these raw data.
 pub(crate) fn curves(raw: &str) -> Result<String> {
     let results = read(raw)?;
-    let panels = PROGRAMS.map(|(program, _)| {
+    let panels = PROGRAMS.map(|program| {
         let lines = ALLOCATORS.map(|allocator| {
             let points = THREADS.into_iter().filter_map(|threads| {
                 let run = results.run(program, allocator, SERVERS[0], threads)?;
@@ -393,7 +385,7 @@ pub(crate) fn page(raw: &str) -> Result<String> {
     text += &format!("\n{}", validation(&results).render());
     text += include_str!("many_processors/published.txt");
     text += &format!("\n{}", published(&results).render());
-    for (program, _) in PROGRAMS {
+    for program in PROGRAMS {
         text += &format!("\n## {program}\n");
         for server in SERVERS {
             text += &format!(
@@ -422,7 +414,7 @@ fn validation(results: &Results) -> Table {
         "2 / 1, model",
         "2 / 1, clock",
     ]);
-    for (program, _) in PROGRAMS {
+    for program in PROGRAMS {
         for allocator in ALLOCATORS {
             let model = |threads| {
                 let run = results.run(program, allocator, SERVERS[0], threads)?;

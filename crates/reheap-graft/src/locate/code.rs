@@ -24,6 +24,9 @@ pub(super) struct Code<'data> {
     uses: Vec<Use>,
     /// Where the byte four in front of a pointer is compared with 0.
     bytes_in_front: Vec<u64>,
+    /// The instructions that follow a return or a jump, without what fills up between functions; sorted.
+    after_ends: Vec<u64>,
+    is_after_end: bool,
 }
 
 impl<'data> Code<'data> {
@@ -78,6 +81,17 @@ impl<'data> Code<'data> {
 
     fn note(&mut self, instruction: &Instruction, interesting: &BTreeMap<u64, &'static str>) {
         let site = instruction.ip();
+        if !matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3) {
+            if self.is_after_end {
+                self.after_ends.push(site);
+            }
+            self.is_after_end = matches!(
+                instruction.flow_control(),
+                FlowControl::Return
+                    | FlowControl::UnconditionalBranch
+                    | FlowControl::IndirectBranch
+            );
+        }
         let mut add_use = |target: u64| {
             if interesting.contains_key(&target) {
                 self.uses.push(Use { site, target });
@@ -125,14 +139,25 @@ impl<'data> Code<'data> {
     /// The instructions of a function in the order of their addresses, up to the next function.
     pub(super) fn instructions(&self, function: u64) -> impl Iterator<Item = Instruction> {
         let end = self.end_of(function);
-        let bytes = self.bytes_from(function).unwrap_or_default();
-        Decoder::with_ip(64, bytes, function, DecoderOptions::NONE)
-            .into_iter()
+        self.instructions_from(function)
             .take_while(move |instruction| instruction.ip() < end && !instruction.is_invalid())
     }
 
     pub(super) fn functions(&self) -> impl Iterator<Item = u64> {
         self.functions.iter().copied()
+    }
+
+    /// Whether a function begins at an address for sure: something calls it, or it follows the end of another one. A word of
+    /// the data that is the address of some code may also be any number.
+    pub(super) fn is_beginning(&self, address: u64) -> bool {
+        self.calls.iter().any(|call| call.target == address)
+            || self.after_ends.binary_search(&address).is_ok()
+    }
+
+    /// The instructions from an address on.
+    pub(super) fn instructions_from(&self, address: u64) -> impl Iterator<Item = Instruction> {
+        let bytes = self.bytes_from(address).unwrap_or_default();
+        Decoder::with_ip(64, bytes, address, DecoderOptions::NONE).into_iter()
     }
 
     /// The functions that call this one, or jump to it from their end.

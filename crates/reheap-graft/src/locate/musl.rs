@@ -87,11 +87,13 @@ pub(super) fn find(code: &mut Code<'_>) -> Option<Found> {
             .map(|at| ("malloc_usable_size", at)),
     );
     found.extend(aligned);
+    let is_complete = usable_size.is_ok()
+        && that_align(code, inner_malloc, inner_realloc).len() <= 1
+        && found.values().all(|&function| code.is_beginning(function));
     Some(Found {
         functions: found,
         errno_at: find_errno(code, inner_malloc),
-        is_complete: usable_size.is_ok()
-            && that_align(code, inner_malloc, inner_realloc).len() <= 1,
+        is_complete,
     })
 }
 
@@ -140,11 +142,17 @@ fn looks_in_front(code: &Code<'_>, function: u64) -> bool {
     all.iter().any(is_place) && all.iter().any(is_end)
 }
 
+/// More than it has. What follows in musl calls the same function for errno, if any.
+const MALLOC_INSTRUCTIONS: usize = 600;
+
 /// Where malloc writes ENOMEM, by the function that it calls before.
 fn find_errno(code: &Code<'_>, inner_malloc: u64) -> Option<i64> {
     let mut called = None;
     let mut found = BTreeSet::new();
-    for instruction in code.instructions(inner_malloc) {
+    for instruction in code
+        .instructions_from(inner_malloc)
+        .take(MALLOC_INSTRUCTIONS)
+    {
         let is_enomem = instruction.mnemonic() == Mnemonic::Mov
             && instruction.op0_kind() == OpKind::Memory
             && instruction.memory_base() == Register::RAX
