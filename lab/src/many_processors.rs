@@ -43,6 +43,8 @@ const THREADS_EXPLAINED: u64 = 48;
 /// Those that this machine can run at once.
 const THREADS_MEASURED: [u64; 2] = [1, 2];
 const RUNS_MEASURED: usize = 9;
+/// Of each thread: enough for a difference that the clock sees.
+const OPERATIONS_MEASURED: [u64; 2] = [100_000, 700_000];
 
 /// How long a line of memory takes from one processor's cache to another's, in nanoseconds: medians that
 /// <https://github.com/nviennot/core-to-core-latency> published.
@@ -264,7 +266,7 @@ fn words(threads: u64, operations: u64) -> [String; 4] {
 
 /// The difference of the shortest runs with few operations and with many: a busy machine makes some runs longer.
 fn measure(program: &str, allocator: &str, threads: u64, executable: &Path) -> Result<Measured> {
-    let [few, many] = operations(program, allocator).map(|count| count * 50);
+    let [few, many] = OPERATIONS_MEASURED;
     let shortest = |operations: u64| -> Result<u64> {
         let mut times = Vec::new();
         for _ in 0..RUNS_MEASURED {
