@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use reheap_allocators::cache::{sha256, write_dressed};
 use reheap_allocators::catalogue::{Allocator, CATALOGUE};
 use reheap_allocators::graft::{ERRNO_AT, REALLOC_OF_GLIBC};
-use reheap_allocators::target::{Libc, Target};
+use reheap_allocators::target::{Architecture, Libc, Target};
 use reheap_command::choice::{AllocatorArguments, AllocatorName, Choice};
 use reheap_command::output;
 use reheap_command::ui::{self, Failure};
@@ -73,12 +73,8 @@ pub(crate) fn run(arguments: &GraftArguments) -> anyhow::Result<ExitCode> {
             .into());
     }
     let stock = Stock::examine(&program).map_err(|error| refusal(&arguments.file, &error))?;
-    let target = Target::of_this_machine(Libc::Musl).with_context(|| {
-        format!(
-            "{}: there is no allocator for this machine",
-            cannot(&arguments.file)
-        )
-    })?;
+    // That of the program: the others are refused.
+    let target = Target::new(Architecture::X86_64, Libc::Musl);
     let libc = if stock.has_glibc() {
         Libc::Glibc
     } else {
