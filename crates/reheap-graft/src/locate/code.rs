@@ -30,11 +30,12 @@ pub(super) struct Code<'data> {
 }
 
 impl<'data> Code<'data> {
-    /// Reads executable segments. `starts` are functions that are known already, `interesting` the addresses whose uses
-    /// matter.
+    /// Reads executable segments. `starts` are functions that are known already, `words` what may be a pointer to one, or any
+    /// number, and `interesting` the addresses whose uses matter.
     pub(super) fn read(
         segments: Vec<(u64, &'data [u8])>,
         starts: impl Iterator<Item = u64>,
+        words: impl Iterator<Item = u64>,
         interesting: &BTreeMap<u64, &'static str>,
     ) -> Self {
         let mut code = Self {
@@ -57,6 +58,9 @@ impl<'data> Code<'data> {
             .filter(|&at| code.bytes_from(at).is_some())
             .collect();
         code.functions.extend(called);
+        let begins = |word: &u64| code.after_ends.binary_search(word).is_ok();
+        let pointed_at: Vec<u64> = words.filter(begins).collect();
+        code.functions.extend(pointed_at);
         code
     }
 

@@ -32,9 +32,9 @@ pub(super) fn find<'data, R: ReadRef<'data>>(
     let allocator = only_allocator(executable)?;
     refuse_overlaps(executable)?;
     let texts = texts(executable);
-    let starts = function_starts(executable);
+    let starts = unwound(executable).unwrap_or_default();
     let segments = segments(executable, |flags| flags & elf::PF_X.0 != 0);
-    let mut code = Code::read(segments, starts.into_iter(), &texts);
+    let mut code = Code::read(segments, starts.into_iter(), words(executable), &texts);
     let found = match allocator.as_str() {
         "musl-mallocng" => musl::find(&mut code).map(|found| Found {
             functions: found.functions,
@@ -125,14 +125,13 @@ fn texts<'data, R: ReadRef<'data>>(
     found
 }
 
-/// Functions that unwinding tables or pointers in the data lead to.
-fn function_starts<'data, R: ReadRef<'data>>(executable: &Executable<'data, R>) -> BTreeSet<u64> {
-    let mut starts = unwound(executable).unwrap_or_default();
-    for (_, bytes) in segments(executable, |flags| flags & elf::PF_X.0 == 0) {
-        let words = bytes.chunks_exact(8);
-        starts.extend(words.map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes"))));
-    }
-    starts
+/// The words of the data.
+fn words<'data, R: ReadRef<'data>>(executable: &Executable<'data, R>) -> impl Iterator<Item = u64> {
+    let data = segments(executable, |flags| flags & elf::PF_X.0 == 0);
+    data.into_iter().flat_map(|(_, bytes)| {
+        let words = bytes.as_chunks::<8>().0.iter();
+        words.map(|word| u64::from_le_bytes(*word))
+    })
 }
 
 fn unwound<'data, R: ReadRef<'data>>(executable: &Executable<'data, R>) -> Option<BTreeSet<u64>> {
