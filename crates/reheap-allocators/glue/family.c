@@ -64,17 +64,28 @@ PUBLIC void *valloc(size_t size) {
     return allocate_aligned((size_t)sysconf(_SC_PAGESIZE), size);
 }
 
+#if defined(REHEAP_PRELOAD) && (defined(__GLIBC__) || defined(REHEAP_GRAFT))
+static void *reallocate_or_free(void *block, size_t size) {
+    if (size || !block) return __reheap_realloc(block, size);
+    __reheap_free(block);
+    return NULL;
+}
+#endif
+
 #if defined(REHEAP_PRELOAD) && defined(__GLIBC__)
 PUBLIC void *realloc(void *block, size_t size) {
-    if (size == 0 && block) {
-        __reheap_free(block);
-        return NULL;
-    }
-    return __reheap_realloc(block, size);
+    return reallocate_or_free(block, size);
 }
 #define REALLOC realloc
 #else
 #define REALLOC __reheap_realloc // which realloc is an alias of
+#endif
+
+#ifdef REHEAP_GRAFT
+// For a finished program with glibc. The library is the same for both libcs.
+PUBLIC void *__reheap_realloc_of_glibc(void *block, size_t size) {
+    return reallocate_or_free(block, size);
+}
 #endif
 
 PUBLIC void *reallocarray(void *block, size_t count, size_t size) {

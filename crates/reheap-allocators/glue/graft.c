@@ -37,16 +37,6 @@ int *__errno_location(void) {
     return (int *)(thread_pointer + __reheap_program_errno_at);
 }
 
-void *__reheap_realloc(void *, size_t);
-void __reheap_free(void *);
-
-// See `family.c`.
-PUBLIC void *__reheap_realloc_of_glibc(void *block, size_t size) {
-    if (size || !block) return __reheap_realloc(block, size);
-    __reheap_free(block);
-    return NULL;
-}
-
 char **environ = NULL;
 
 unsigned long getauxval(unsigned long type) {

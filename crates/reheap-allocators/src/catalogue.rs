@@ -294,12 +294,14 @@ pub const FAMILY_GLUE: Glue = Glue {
     name: "family",
     source: include_str!("../glue/family.c"),
 };
+/// System calls without a libc.
+const KERNEL: Glue = Glue {
+    name: "kernel",
+    source: include_str!("../glue/kernel.c"),
+};
 /// Glue for every preload: its own system calls, and what glibc has beside the family, which is nothing for musl.
 pub const PRELOAD_GLUE: [Glue; 3] = [
-    Glue {
-        name: "kernel",
-        source: include_str!("../glue/kernel.c"),
-    },
+    KERNEL,
     Glue {
         name: "glibc",
         source: include_str!("../glue/glibc.c"),
@@ -312,7 +314,7 @@ pub const PRELOAD_GLUE: [Glue; 3] = [
 
 /// Glue for every allocator that goes into a finished executable.
 const GRAFT_GLUE: [Glue; 2] = [
-    PRELOAD_GLUE[0],
+    KERNEL,
     Glue {
         name: "graft",
         source: include_str!("../glue/graft.c"),

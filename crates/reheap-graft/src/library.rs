@@ -46,6 +46,7 @@ pub struct Library {
     processor: Processor,
     /// The bytes of all segments, from address 0 of the library on, before relocation.
     image: Vec<u8>,
+    content_bytes: u64,
     protections: Vec<(Range<u64>, Protection)>,
     notes: Vec<Range<u64>>,
     thread_local: Option<ThreadLocal>,
@@ -93,6 +94,7 @@ impl Library {
         let processor = Processor::from_machine(machine).ok_or(LibraryError::Machine(machine.0))?;
         let Segments {
             image,
+            content_bytes,
             protections,
             notes,
             thread_local,
@@ -100,6 +102,7 @@ impl Library {
         let mut library = Self {
             processor,
             image,
+            content_bytes,
             protections,
             notes,
             thread_local,
@@ -121,6 +124,11 @@ impl Library {
     /// How much address space it takes.
     pub fn span_bytes(&self) -> u64 {
         self.image.len() as u64
+    }
+
+    /// How much of that is in its file. The rest is zeroes.
+    pub fn content_bytes(&self) -> u64 {
+        self.content_bytes
     }
 
     /// The address of something that it exports, from the library's base.
@@ -291,6 +299,7 @@ impl Kind {
 #[derive(Default)]
 struct Segments {
     image: Vec<u8>,
+    content_bytes: u64,
     protections: Vec<(Range<u64>, Protection)>,
     notes: Vec<Range<u64>>,
     thread_local: Option<ThreadLocal>,
@@ -299,6 +308,7 @@ struct Segments {
 fn segments(file: &File<'_>, bytes: &[u8]) -> Result<Segments, LibraryError> {
     let Segments {
         mut image,
+        mut content_bytes,
         mut protections,
         mut notes,
         mut thread_local,
@@ -334,6 +344,7 @@ fn segments(file: &File<'_>, bytes: &[u8]) -> Result<Segments, LibraryError> {
         target
             .ok_or_else(|| LibraryError::Damaged("segment larger than its memory".to_owned()))?
             .copy_from_slice(content);
+        content_bytes = content_bytes.max(start + content.len() as u64);
         let flags = segment.p_flags(LittleEndian);
         let protection = if flags.0 & elf::PF_X.0 != 0 {
             Protection::Execute
@@ -356,6 +367,7 @@ fn segments(file: &File<'_>, bytes: &[u8]) -> Result<Segments, LibraryError> {
     }
     Ok(Segments {
         image,
+        content_bytes,
         protections,
         notes,
         thread_local,

@@ -13,6 +13,7 @@ mod arguments;
 mod code;
 mod errno;
 mod glibc;
+mod instruction;
 mod musl;
 mod names;
 mod stripped;

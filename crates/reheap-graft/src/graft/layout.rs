@@ -148,7 +148,7 @@ impl<'a> Layout<'a> {
         put_word(&mut file, E_PHOFF, self.in_file(self.start) as u64);
         file[E_PHNUM..E_PHNUM + 2].copy_from_slice(&(self.segments().len() as u16).to_le_bytes());
         // The library's zeroes at the end need no place in the file.
-        file.truncate(self.in_file(self.library_base) + self.content_bytes());
+        file.truncate(self.in_file(self.library_base + self.library.content_bytes()));
         Ok(file)
     }
 
@@ -240,21 +240,6 @@ impl<'a> Layout<'a> {
         Ok(words)
     }
 
-    /// How much of the library has to be in the file.
-    fn content_bytes(&self) -> usize {
-        let last = self
-            .library
-            .protections()
-            .last()
-            .map_or(0, |(range, _)| range.start);
-        let image = self.library.image_at(self.library_base);
-        let used = image
-            .iter()
-            .rposition(|&byte| byte != 0)
-            .map_or(0, |at| at + 1);
-        used.max(last as usize)
-    }
-
     /// The new headers of segments: those that load in the order of their addresses, as the gABI wants them.
     fn segments(&self) -> Vec<elf::ProgramHeader64<LE>> {
         let mut segments = self.program.segments.clone();
@@ -322,7 +307,7 @@ impl<'a> Layout<'a> {
         }
         if let Some(last) = loaded.last_mut() {
             let start = last.p_vaddr(LE) - self.library_base;
-            last.p_filesz = U64::new(LE, (self.content_bytes() as u64).saturating_sub(start));
+            last.p_filesz = U64::new(LE, self.library.content_bytes().saturating_sub(start));
         }
         loaded
     }

@@ -3,7 +3,7 @@
 //! Compilers put no data between instructions on x86-64, so decoding in order finds every instruction. A function
 //! begins where a call goes, where a pointer in the data leads, or where the unwinding table says so.
 
-use super::arguments::immediate;
+use super::instruction::immediate;
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, MemorySize, Mnemonic, OpKind};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -233,5 +233,26 @@ pub(super) fn only(set: &BTreeSet<u64>) -> Option<u64> {
     match set.len() {
         1 => set.first().copied(),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_the_data_are_functions_only_where_one_can_begin() {
+        // xor eax, eax; inc eax; ret; nop; inc eax; call 0x1000; ret
+        let bytes = b"\x31\xc0\xff\xc0\xc3\x90\xff\xc0\xe8\xf3\xff\xff\xff\xc3";
+        let words = [0x1002, 0x1006, 0x1008, 4];
+        let code = Code::read(
+            vec![(0x1000, bytes)],
+            std::iter::empty(),
+            words.into_iter(),
+            &BTreeMap::new(),
+        );
+        assert!(code.functions().eq([0x1000, 0x1006]));
+        assert!([0x1000, 0x1006].iter().all(|&at| code.is_beginning(at)));
+        assert!(![0x1002, 0x1008].iter().any(|&at| code.is_beginning(at)));
     }
 }

@@ -1,6 +1,6 @@
 //! Where `errno` is: both libcs have it at a fixed distance from the thread pointer.
 
-use super::arguments::immediate;
+use super::instruction::immediate;
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
 /// The distance, from the code of `__errno_location`, which returns the place.

@@ -14,9 +14,10 @@
 //!
 //! musl's other functions (`memalign`, `valloc`, `reallocarray`) end in these, so their calls are counted there.
 
-use super::arguments::{EINVAL, ENOMEM, immediate, is_call, returns_number};
+use super::arguments::{EINVAL, ENOMEM, returns_number};
 use super::code::{Code, only};
 use super::errno;
+use super::instruction::{immediate, is_call};
 use iced_x86::{FlowControl, Instruction, MemorySize, Mnemonic, OpKind, Register};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -131,14 +132,13 @@ fn find_usable_size(
 
 /// The two bytes in front of a pointer are its place in its group, and what does not fit ends the program.
 fn looks_in_front(code: &Code<'_>, function: u64) -> bool {
-    let mut instructions = code.instructions(function).take(NEAR);
     let is_place = |instruction: &Instruction| {
         instruction.mnemonic() == Mnemonic::Movzx
             && instruction.memory_size() == MemorySize::UInt16
             && instruction.memory_displacement64() as i64 == -2
     };
     let is_end = |instruction: &Instruction| instruction.mnemonic() == Mnemonic::Hlt;
-    let all: Vec<Instruction> = instructions.by_ref().collect();
+    let all: Vec<Instruction> = code.instructions(function).take(NEAR).collect();
     all.iter().any(is_place) && all.iter().any(is_end)
 }
 

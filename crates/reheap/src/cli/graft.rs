@@ -252,16 +252,21 @@ impl Done<'_> {
     fn as_text(&self) -> String {
         let allocator = self.choice.allocator;
         let what = format!("{} {}", allocator.name, allocator.version);
-        let first = match self.output {
-            Some(output) => format!("{}: {what} in place of its own allocator", output.display()),
-            None => format!(
-                "{}: {what} can take the place of its own allocator",
-                self.file.display()
-            ),
+        let (first, lead) = match self.output {
+            Some(output) => {
+                let output = output.display();
+                let first = format!("{output}: {what} in place of its own allocator");
+                (first, "lead there now")
+            }
+            None => {
+                let file = self.file.display();
+                let first = format!("{file}: {what} can take the place of its own allocator");
+                (first, "would lead there")
+            }
         };
         let more = self.grafted.bytes.len() - self.original.len();
         format!(
-            "{first}\n  {} lead there now, found by {}\n  {} KiB larger\n",
+            "{first}\n  {} {lead}, found by {}\n  {} KiB larger\n",
             self.names().join(", "),
             self.grafted.access,
             more.div_ceil(1024),

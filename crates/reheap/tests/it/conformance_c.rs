@@ -17,7 +17,7 @@ use std::process::Command;
 const FLAGS: [&str; 3] = ["-std=gnu11", "-O2", "-fno-builtin"];
 
 /// What every allocator does.
-const EVERY: &[Check] = &[
+pub(crate) const EVERY: &[Check] = &[
     Check("every function of the family keeps its contract", "family"),
     Check("what cannot be had is refused with errno", "refusals"),
     Check(
@@ -48,7 +48,7 @@ const EVERY: &[Check] = &[
 ];
 
 /// What the allocator and the libc do about locks.
-const FORKS: &[Check] = &[
+pub(crate) const FORKS: &[Check] = &[
     Check("forks while other threads allocate succeed", "fork"),
     Check("threads may fork at once", "fork_at_once"),
     Check(
@@ -80,24 +80,24 @@ const FORKS_BEYOND_MUSL: &[Check] = &[Check(
     "fork_in_handler_threads",
 )];
 
-const LIMITS: &[Check] = &[Check("running out of memory is survived", "out_of_memory")];
+pub(crate) const LIMITS: &[Check] = &[Check("running out of memory is survived", "out_of_memory")];
 
 /// musl has no `free_sized` and `free_aligned_sized`; every other allocator brings them.
 const BEYOND_MUSL: &[Check] = &[Check("the sized frees of C23 work", "free_sized")];
 
 /// hardened_malloc keeps its own realloc, because it puts guard regions around large blocks.
-const GROWS: &[Check] = &[Check(
+pub(crate) const GROWS: &[Check] = &[Check(
     "a buffer that grows needs no memory for a copy",
     "growing_memory",
 )];
 
 /// jemalloc, rpmalloc and snmalloc were not seen to do so within half a minute.
-const COLLECTS: &[Check] = &[Check(
+pub(crate) const COLLECTS: &[Check] = &[Check(
     "what another thread freed is given back while one block comes and goes",
     "one_block",
 )];
 
-const AT_REST: &[Check] = &[Check(
+pub(crate) const AT_REST: &[Check] = &[Check(
     "what is free goes back to the system, though nobody calls the allocator any more",
     "at_rest",
 )];
@@ -124,7 +124,7 @@ const OF_MIMALLOC: &[Check] = &[
 ];
 
 /// What `shared_heaps.c` and the recipe add to mimalloc 2.
-const FRUGAL: &[Check] = &[
+pub(crate) const FRUGAL: &[Check] = &[
     Check("a thread that allocates little costs little", "few_blocks"),
     Check("the first block of a size brings one page", "first_block"),
     Check(

@@ -3,83 +3,12 @@
 use crate::common::multi_call::{Check, MultiCall};
 use crate::common::suite::{passes, program, scratch_directory};
 use crate::common::{marker_in, prints, reheap, run};
+use crate::conformance_c::{AT_REST, COLLECTS, EVERY, FORKS, FRUGAL, GROWS, LIMITS};
 use serde_json::Value;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-const CHECKS: &[Check] = &[
-    Check("every function of the family keeps its contract", "family"),
-    Check("what cannot be had is refused with errno", "refusals"),
-    Check(
-        "sizes around every class and of several gibibytes work",
-        "sizes",
-    ),
-    Check("realloc chains keep their contents", "realloc_chains"),
-    Check(
-        "large buffers grow, shrink and are refused without damage",
-        "growing",
-    ),
-    Check("sixty-four threads free each other's blocks", "threads"),
-    Check(
-        "memory freed by another thread is used again",
-        "producer_consumer",
-    ),
-    Check(
-        "POSIX and C11 threads end with destructors that use the heap",
-        "thread_exit",
-    ),
-    Check(
-        "the first allocations may come from threads at once",
-        "first_malloc",
-    ),
-    Check("signals may interrupt allocations", "signals"),
-    Check("the libc allocates for itself and its caller", "libc_paths"),
-    Check("memory functions do what loops do", "memory_functions"),
-    Check("forks while other threads allocate succeed", "fork"),
-    Check("threads may fork at once", "fork_at_once"),
-    Check(
-        "a program may fork while its streams allocate",
-        "fork_stdio",
-    ),
-    Check(
-        "a signal handler may fork in the middle of an allocation",
-        "fork_in_handler",
-    ),
-    Check(
-        "a signal handler may fork in a thread that forks",
-        "fork_nested",
-    ),
-    Check("a program may end while its threads fork", "fork_at_exit"),
-    Check(
-        "threads that come and go, and fork, leave their blocks to others",
-        "short_threads",
-    ),
-    Check(
-        "programs may be started in every way while threads allocate",
-        "spawn",
-    ),
-    Check("running out of memory is survived", "out_of_memory"),
-    Check(
-        "a buffer that grows needs no memory for a copy",
-        "growing_memory",
-    ),
-    Check(
-        "what another thread freed is given back while one block comes and goes",
-        "one_block",
-    ),
-    Check(
-        "what is free goes back to the system, though nobody calls the allocator any more",
-        "at_rest",
-    ),
-    Check(
-        "the heap has no huge pages, and the programs that it starts may have some",
-        "huge_pages",
-    ),
-    Check("a thread that allocates little costs little", "few_blocks"),
-    Check("the first block of a size brings one page", "first_block"),
-];
 
 /// What depends on where the program is linked to, and on its libc.
 const FEW: &[Check] = &[
@@ -129,7 +58,8 @@ fn conforms(line: &str, checks: &[Check]) {
 
 #[test]
 fn static_pies_with_musl_conform() {
-    conforms("reheap cc -a stock -- -static-pie -fPIE", CHECKS);
+    let as_linked = [EVERY, FORKS, LIMITS, GROWS, COLLECTS, AT_REST, FRUGAL].concat();
+    conforms("reheap cc -a stock -- -static-pie -fPIE", &as_linked);
 }
 
 #[test]
@@ -280,6 +210,7 @@ fn a_check_says_what_would_change_and_writes_nothing() {
     let tool = small();
     run(&mut tool.graft("--check")).succeeded().printed(&[
         "can take the place of its own allocator",
+        "would lead there",
         "found by symbols",
     ]);
     let outcome = run(&mut tool.graft("--check --json")).succeeded();
