@@ -50,7 +50,9 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
 
 fn findings(workspace: &Workspace) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
-    let files = files(&workspace.root)?;
+    let files = list_files(&workspace.root, &["--cached"])?;
+    let untracked = list_files(&workspace.root, &["--others", "--exclude-standard"])?;
+    findings.extend(check_untracked(&untracked));
     for path in &files {
         // Measurements and snapshots too: what wrote them may have kept where it ran.
         let bytes = files::read_bytes(workspace.root.join(path))?;
@@ -80,10 +82,11 @@ fn findings(workspace: &Workspace) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// The files that git tracks: what lies beside them, as builds and notes do, is nobody else's concern.
-fn files(root: &Path) -> Result<Vec<PathBuf>> {
+/// The files of one kind that git knows. What it ignores, as builds, is nobody else's concern.
+fn list_files(root: &Path, kind: &[&str]) -> Result<Vec<PathBuf>> {
     let output = Command::new("git")
         .args(["ls-files", "-z"])
+        .args(kind)
         .current_dir(root)
         .output()
         .context("cannot start git")?;
@@ -109,6 +112,16 @@ fn is_written_by_people(path: &Path) -> bool {
         path.file_name().is_some_and(|name| name == "Makefile") || path == Path::new(".ci/run");
     let lock = path.ends_with("lock.toml");
     (bare || suffix.is_some_and(|suffix| SUFFIXES.contains(&suffix))) && !lock
+}
+
+/// What people wrote and git does not track: it works here, and nobody else will have it.
+fn check_untracked(untracked: &[PathBuf]) -> impl Iterator<Item = Finding> {
+    let written = untracked.iter().filter(|path| is_written_by_people(path));
+    written.map(|path| Finding {
+        path: path.clone(),
+        line: None,
+        what: "git does not track it: add it, or remove it".to_owned(),
+    })
 }
 
 fn check_length(path: &Path, text: &str) -> Option<Finding> {
