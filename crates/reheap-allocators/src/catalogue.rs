@@ -457,6 +457,7 @@ pub const CATALOGUE: &[Allocator] = &[
                 AT_REST,
             ],
             redirects: MIMALLOC_2_REDIRECTS,
+            graft: Ok(MIMALLOC_2_GRAFT),
             ..mimalloc(
                 "mimalloc2-secure",
                 MIMALLOC_2_SECURE_FLAGS,

@@ -1,7 +1,7 @@
 //! `reheap graft`: static executables get another allocator after they were linked, and lose it again.
 
 use crate::common::multi_call::{Check, MultiCall};
-use crate::common::suite::{passes, program, scratch_directory};
+use crate::common::suite::{allocators, passes, program, scratch_directory};
 use crate::common::{marker_in, prints, reheap, run};
 use crate::conformance_c::{AT_REST, COLLECTS, EVERY, FORKS, FRUGAL, GROWS, LIMITS};
 use serde_json::Value;
@@ -45,38 +45,117 @@ fn compiler(line: &str) -> Command {
     compiler
 }
 
+const STATIC_PIE_WITH_MUSL: &str = "reheap cc -a stock -- -static-pie -fPIE";
+
 #[track_caller]
-fn graft_in_place(executable: &Path) {
-    run(reheap("graft").arg(executable).arg("-o").arg(executable)).succeeded();
+fn graft_in_place(allocator: &str, executable: &Path) {
+    run(reheap("graft -a")
+        .arg(allocator)
+        .arg(executable)
+        .arg("-o")
+        .arg(executable))
+    .succeeded();
 }
 
 #[track_caller]
-fn conforms(line: &str, checks: &[Check]) {
-    let built = MultiCall::build_and_change(|| compiler(line), checks, graft_in_place);
+fn conforms(line: &str, allocator: &str, checks: &[Check]) {
+    let graft = |executable: &Path| graft_in_place(allocator, executable);
+    let built = MultiCall::build_and_change(|| compiler(line), checks, graft);
     built.all_pass(checks, |executable| Command::new(executable));
 }
 
 #[test]
-fn static_pies_with_musl_conform() {
-    let as_linked = [EVERY, FORKS, LIMITS, GROWS, COLLECTS, AT_REST, FRUGAL].concat();
-    conforms("reheap cc -a stock -- -static-pie -fPIE", &as_linked);
-}
-
-#[test]
 fn stripped_executables_conform() {
-    conforms("reheap cc -a stock -- -static-pie -fPIE -s", STRIPPED);
-    conforms("musl-gcc -static -s", STRIPPED);
+    conforms(&format!("{STATIC_PIE_WITH_MUSL} -s"), "mimalloc", STRIPPED);
+    conforms("musl-gcc -static -s", "mimalloc", STRIPPED);
 }
 
 #[test]
 fn executables_at_a_fixed_address_with_musl_conform() {
-    conforms("musl-gcc -static", FEW);
+    conforms("musl-gcc -static", "mimalloc", FEW);
 }
 
 #[test]
 fn executables_with_glibc_conform() {
-    conforms("gcc -static -pthread", FEW);
-    conforms("gcc -static-pie -fPIE -pthread", FEW);
+    conforms("gcc -static -pthread", "mimalloc", FEW);
+    conforms("gcc -static-pie -fPIE -pthread", "mimalloc", FEW);
+}
+
+/// An allocator that can be grafted, in one kind of file.
+macro_rules! conformance {
+    ($allocator:literal, $($list:ident)*) => {
+        #[test]
+        fn all_programs_conform() {
+            let checks = [$(super::$list),*].concat();
+            super::conforms(super::STATIC_PIE_WITH_MUSL, $allocator, &checks);
+        }
+
+        #[test]
+        fn a_crowd_of_threads_leaves_nothing_behind() {
+            super::a_crowd_leaves_nothing_behind($allocator, "none");
+        }
+
+        #[test]
+        fn inspect_names_it_and_the_original_comes_back() {
+            super::is_named_and_undone($allocator);
+        }
+    };
+}
+
+/// An allocator that no finished executable can have, and a part of the reason.
+macro_rules! refusal {
+    ($allocator:literal, $reason:literal) => {
+        #[test]
+        fn it_is_refused_with_the_reason() {
+            super::is_refused($allocator, $reason);
+        }
+    };
+}
+
+allocators! {
+    mimalloc("mimalloc", EVERY FORKS LIMITS GROWS COLLECTS AT_REST FRUGAL): conformance;
+    jemalloc("jemalloc", "thread's own memory"): refusal;
+    hardened_malloc_light("hardened_malloc-light", "handlers around a fork"): refusal;
+    mimalloc3("mimalloc3", "from outside"): refusal;
+    mimalloc_secure("mimalloc-secure", "from outside"): refusal;
+    rpmalloc("rpmalloc", "tell it when a thread ends"): refusal;
+    snmalloc("snmalloc", "tell it when a thread ends"): refusal;
+    snmalloc_checks("snmalloc-checks", "tell it when a thread ends"): refusal;
+    hardened_malloc("hardened_malloc", "handlers around a fork"): refusal;
+    + test_all {
+        mimalloc2_secure("mimalloc2-secure", EVERY FORKS LIMITS GROWS COLLECTS AT_REST): conformance;
+    }
+}
+
+#[track_caller]
+fn a_crowd_leaves_nothing_behind(allocator: &str, strip: &str) {
+    let compiler =
+        format!("rustc --edition 2021 -O -C strip={strip} --target x86_64-unknown-linux-musl");
+    let tool = Tool::new(&compiler, "crowd.rs");
+    let grafted = tool.grafted(allocator);
+    assert_eq!(prints(&grafted), prints(&tool.path));
+}
+
+#[track_caller]
+fn is_named_and_undone(allocator: &str) {
+    let tool = small();
+    let grafted = tool.grafted(allocator);
+    run(reheap("inspect").arg(&grafted))
+        .succeeded()
+        .printed(&[&format!(": {allocator} "), "; grafted; "]);
+    run(reheap("inspect --expect").arg(allocator).arg(&grafted)).succeeded();
+    run(reheap("graft --undo").arg(&grafted)).succeeded();
+    assert_eq!(fs::read(&grafted).unwrap(), tool.bytes());
+}
+
+#[track_caller]
+fn is_refused(allocator: &str, reason: &str) {
+    let tool = small();
+    let why = format!("cannot graft {allocator}: ");
+    run(&mut tool.graft(&format!("-a {allocator}")))
+        .ended_with(2)
+        .said(&[&why, reason, "hint: use mimalloc"]);
+    tool.is_alone();
 }
 
 /// A program that is linked, and a place for what comes of it.
@@ -114,8 +193,8 @@ impl Tool {
 
     /// The grafted program, which has another name by default.
     #[track_caller]
-    fn grafted(&self) -> PathBuf {
-        run(&mut self.graft("")).succeeded();
+    fn grafted(&self, allocator: &str) -> PathBuf {
+        run(&mut self.graft(&format!("-a {allocator}"))).succeeded();
         self.path("tool.reheap")
     }
 
@@ -138,18 +217,12 @@ fn small() -> Tool {
 #[test]
 fn programs_in_cxx_with_exceptions_and_global_objects_work() {
     let tool = Tool::new("g++ -std=c++17 -O2 -static -pthread", "c++/language.cpp");
-    passes(&tool.grafted(), "language");
+    passes(&tool.grafted("mimalloc"), "language");
 }
 
 #[test]
-fn programs_in_rust_work_and_their_threads_leave_nothing_behind() {
-    for strip in ["none", "symbols"] {
-        let compiler =
-            format!("rustc --edition 2021 -O -C strip={strip} --target x86_64-unknown-linux-musl");
-        let tool = Tool::new(&compiler, "crowd.rs");
-        let grafted = tool.grafted();
-        assert_eq!(prints(&grafted), prints(&tool.path));
-    }
+fn stripped_programs_in_rust_work_and_their_threads_leave_nothing_behind() {
+    a_crowd_leaves_nothing_behind("mimalloc", "symbols");
 }
 
 #[test]
@@ -157,7 +230,7 @@ fn the_original_comes_back_byte_for_byte() {
     let tool = small();
     fs::set_permissions(&tool.path, Permissions::from_mode(0o750)).unwrap();
     let original = tool.bytes();
-    let grafted = tool.grafted();
+    let grafted = tool.grafted("mimalloc");
     assert_eq!(tool.bytes(), original);
     assert_eq!(
         grafted.metadata().unwrap().permissions().mode() & 0o7777,
@@ -179,7 +252,7 @@ fn the_original_comes_back_byte_for_byte() {
 #[test]
 fn inspect_says_what_is_grafted_and_whether_the_functions_lead_there() {
     let tool = small();
-    let path = &tool.grafted();
+    let path = &tool.grafted("mimalloc");
     run(reheap("inspect").arg(path))
         .succeeded()
         .printed(&["mimalloc 2.3.2; grafted; static, musl"]);
@@ -248,11 +321,6 @@ fn what_cannot_work_is_refused_and_nothing_is_written() {
         tool.is_alone();
     };
     refuses(
-        "-a jemalloc",
-        2,
-        &["cannot graft jemalloc", "hint: use mimalloc"],
-    );
-    refuses(
         "-a stock",
         2,
         &["it is the allocator that programs already have"],
@@ -307,7 +375,7 @@ fn a_link_stays_and_what_is_no_file_is_not_replaced() {
     run(reheap("graft").arg(&pipe))
         .ended_with(1)
         .said(&["it is not a regular file"]);
-    graft_in_place(&link);
+    graft_in_place("mimalloc", &link);
     assert!(link.is_symlink());
     assert!(marker_in(&tool.path).is_some());
 }
@@ -328,7 +396,7 @@ fn other_rights_stay_with_their_owner() {
 #[test]
 fn what_has_another_allocator_already_is_refused() {
     let tool = small();
-    let grafted = tool.grafted();
+    let grafted = tool.grafted("mimalloc");
     run(reheap("graft").arg(&grafted))
         .ended_with(1)
         .said(&["grafted into it already", "hint: reheap graft --undo"]);
