@@ -268,7 +268,7 @@ pub(super) const MIMALLOC_2_SECURE_FLAGS: &[&str] =
 pub(super) const MIMALLOC_3_SECURE_FLAGS: &[&str] =
     mimalloc_3_flags!("-DMI_SECURE=4", "-DMI_GUARDED=1");
 
-/// A variant of mimalloc: the same package and glue, another feature.
+/// A variant of mimalloc: the same package and glue, another feature. In a finished executable it is version 3.
 pub(super) const fn mimalloc(
     feature: &'static str,
     compiler_flags: &'static [&'static str],
@@ -300,36 +300,54 @@ pub(super) const fn mimalloc(
         interface: &[],
         executable: NOTHING_MORE,
         preload: MIMALLOC_PRELOAD,
-        graft: Err("reheap cannot yet end the heaps of its threads from outside"),
+        graft: Ok(MIMALLOC_3_GRAFT),
         builds_slowly: false,
     }
 }
 
-/// For mimalloc 2 in a finished executable, where no constructor runs, and nobody tells it when a thread ends
-/// (`graft_mimalloc.c`). mimalloc takes its number of a thread from the first macro. The others do what the constructor
-/// would do, once, by the thread whose malloc is the first: mimalloc makes the main heap wherever it may be missing, and relies
-/// on the constructor that this is never in two threads. They work as [`mimalloc_3_flags`].
-pub(super) const MIMALLOC_2_GRAFT: Additions = Additions {
-    compiler_flags: &[
-        "-DMI_PRIM_THREAD_ID()=({extern/**/__thread/**/uintptr_t/**/__reheap_thread_count;(uintptr_t)&__reheap_thread_count+__reheap_thread_count;})",
-        "-Dmi_heap_main_init(x)=mi_heap_main_init_##x(void)",
-        "-Dmi_heap_main_init_(x)=(void)0",
-        "-Dmi_process_init_once(x)=mi_process_init_once_##x(void)",
-        "-Dmi_process_init_once_(x)=(os_preloading=false,mi_heap_main_init_void(),_mi_options_init(),({void/**/__reheap_graft_begins(void);__reheap_graft_begins();}),mi_process_init_once_void())",
-    ],
-    glue: &[
-        CLOCK,
-        Glue {
-            name: "graft_threads",
-            source: include_str!("../../glue/graft_threads.c"),
-        },
-        Glue {
-            name: "graft_mimalloc",
-            source: include_str!("../../glue/graft_mimalloc.c"),
-        },
-    ],
-    redirects: CLOCK_REDIRECTS,
-};
+/// For a mimalloc in a finished executable, where no constructor runs, and nobody tells it when a thread ends
+/// (`graft_mimalloc.c`). The flags work as [`mimalloc_3_flags`].
+const fn mimalloc_graft(compiler_flags: &'static [&'static str]) -> Additions {
+    Additions {
+        compiler_flags,
+        glue: &[
+            CLOCK,
+            Glue {
+                name: "graft_threads",
+                source: include_str!("../../glue/graft_threads.c"),
+            },
+            Glue {
+                name: "graft_mimalloc",
+                source: include_str!("../../glue/graft_mimalloc.c"),
+            },
+        ],
+        redirects: CLOCK_REDIRECTS,
+    }
+}
+
+/// mimalloc 2 takes its number of a thread from the first macro. The others do what the constructor would do, once, by the
+/// thread whose malloc is the first: mimalloc makes the main heap wherever it may be missing, and relies on the constructor
+/// that this is never in two threads.
+pub(super) const MIMALLOC_2_GRAFT: Additions = mimalloc_graft(&[
+    "-DMI_PRIM_THREAD_ID()=({extern/**/__thread/**/uintptr_t/**/__reheap_thread_count;(uintptr_t)&__reheap_thread_count+__reheap_thread_count;})",
+    "-Dmi_heap_main_init(x)=mi_heap_main_init_##x(void)",
+    "-Dmi_heap_main_init_(x)=(void)0",
+    "-Dmi_process_init_once(x)=mi_process_init_once_##x(void)",
+    "-Dmi_process_init_once_(x)=(os_preloading=false,mi_heap_main_init_void(),_mi_options_init(),({void/**/__reheap_graft_begins(void);__reheap_graft_begins();}),mi_process_init_once_void())",
+]);
+
+/// mimalloc 3 does not compile with MI_PRIM_THREAD_ID. The first two macros change the call of the function that it would
+/// replace. The next two do what the constructor would do. The last ones are for forks: before mimalloc waits for a bit,
+/// `__reheap_await_bit` does.
+pub(super) const MIMALLOC_3_GRAFT: Additions = mimalloc_graft(&[
+    "-D__mi_prim_thread_id(x)=__mi_prim_thread_id_##x(x)",
+    "-D__mi_prim_thread_id_(x)=({extern/**/__thread/**/uintptr_t/**/__reheap_thread_count;(uintptr_t)&__reheap_thread_count+__reheap_thread_count;})",
+    "-Dmi_process_init_once(x)=mi_process_init_once_##x(void)",
+    "-Dmi_process_init_once_(x)=(({void/**/__reheap_graft_begins(void);__reheap_graft_begins();}),mi_process_init_once_void())",
+    "-Dmi_bfield_atomic_clear_once_set(b,i)=mi_bfield_atomic_clear_once_set(b,mi_awaited_##i)",
+    "-Dmi_awaited_size_t=size_t",
+    "-Dmi_awaited_idx=({void/**/__reheap_await_bit(void*,size_t);__reheap_await_bit(&chunk->bfields[i],idx);idx;})",
+]);
 
 // Its checks print the path of the header that they are in: a path of the build machine.
 pub(super) const SNMALLOC_FLAGS: &[&str] = &[

@@ -116,13 +116,13 @@ allocators! {
     mimalloc("mimalloc", EVERY FORKS LIMITS GROWS COLLECTS AT_REST FRUGAL): conformance;
     jemalloc("jemalloc", "thread's own memory"): refusal;
     hardened_malloc_light("hardened_malloc-light", "handlers around a fork"): refusal;
-    mimalloc3("mimalloc3", "from outside"): refusal;
-    mimalloc_secure("mimalloc-secure", "from outside"): refusal;
     rpmalloc("rpmalloc", "tell it when a thread ends"): refusal;
     snmalloc("snmalloc", "tell it when a thread ends"): refusal;
     snmalloc_checks("snmalloc-checks", "tell it when a thread ends"): refusal;
     hardened_malloc("hardened_malloc", "handlers around a fork"): refusal;
     + test_all {
+        mimalloc3("mimalloc3", EVERY FORKS LIMITS GROWS COLLECTS): conformance;
+        mimalloc_secure("mimalloc-secure", EVERY FORKS LIMITS GROWS COLLECTS): conformance;
         mimalloc2_secure("mimalloc2-secure", EVERY FORKS LIMITS GROWS COLLECTS AT_REST): conformance;
     }
 }
