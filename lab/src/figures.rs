@@ -293,7 +293,7 @@ fn run(
         program,
         arguments,
         environment: environment.to_vec(),
-        input: None,
+        ..CommandLine::default()
     };
     let run = launcher.run(&measured, &Limits::default(), &[])?;
     ensure!(

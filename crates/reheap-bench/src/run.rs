@@ -18,12 +18,14 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fmt::Debug;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{self, Command, ExitStatus, Stdio};
+use std::process::{self, Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -41,7 +43,30 @@ pub struct CommandLine {
     pub environment: Vec<(OsString, OsString)>,
     /// The file that it gets as standard input, opened anew for each run; `/dev/null` if there is none.
     pub input: Option<PathBuf>,
+    /// What happens to it before its first instruction, if anything does.
+    pub preparation: Option<Preparation>,
 }
+
+/// Starts a launcher whose command is prepared before its first instruction.
+pub trait Prepare: Debug + Send + Sync {
+    /// Starts the launcher, and says how long the command had to wait.
+    ///
+    /// # Errors
+    /// When the command cannot be prepared. Nothing runs then.
+    fn start(&self, launcher: Command) -> io::Result<(Child, Duration)>;
+}
+
+/// A way to prepare a command.
+#[derive(Clone, Debug)]
+pub struct Preparation(pub Arc<dyn Prepare>);
+
+impl PartialEq for Preparation {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Preparation {}
 
 /// When a run is ended before its time.
 #[derive(Clone, Copy, Debug, Default)]
@@ -227,7 +252,8 @@ impl Launcher {
             None => Some(counters::Open::new()),
             Some(_) => None,
         };
-        let (ending, ended) = self.start(command, limits, on_line).and_then(|running| {
+        let (running, waited) = self.start(command, limits, on_line)?;
+        let (ending, ended) =
             follow_to_the_end(running, limits, stop).map_err(|reason| match reason.kind() {
                 io::ErrorKind::TimedOut => RunError::StillRunning {
                     program: command.program.clone(),
@@ -236,8 +262,7 @@ impl Launcher {
                     program: command.program.clone(),
                     reason,
                 },
-            })
-        })?;
+            })?;
         let report = report_of(command, &ended)?;
         if ending == Ending::Interrupted {
             return Err(RunError::Interrupted);
@@ -250,7 +275,7 @@ impl Launcher {
                 _ => outcome(report.wait_status),
             },
             program: command.program.clone(),
-            cost: cost(&report, ended.mean_rss_bytes),
+            cost: cost(&report, waited, ended.mean_rss_bytes),
             counters: counters.map(counters::Open::read),
             metrics: BTreeMap::new(),
             metrics_without_number: BTreeMap::new(),
@@ -266,7 +291,7 @@ impl Launcher {
         command: &CommandLine,
         limits: &Limits<'_>,
         on_line: Option<&'a mut OnLine<'a>>,
-    ) -> Result<Running<'a>, RunError> {
+    ) -> Result<(Running<'a>, Duration), RunError> {
         let input = readable_input(command)?;
         let launch = |reason: io::Error| RunError::Launch {
             program: command.program.clone(),
@@ -292,8 +317,13 @@ impl Launcher {
         if let Some(memory) = limits.memory {
             memory.apply_to(&mut launcher).map_err(launch)?;
         }
-        let launcher = launcher.spawn().map_err(launch)?;
-        Running::new(launcher, report, on_line).map_err(launch)
+        let (launcher, waited) = match &command.preparation {
+            Some(preparation) => preparation.0.start(launcher),
+            None => launcher.spawn().map(|launcher| (launcher, Duration::ZERO)),
+        }
+        .map_err(launch)?;
+        let running = Running::new(launcher, report, on_line).map_err(launch)?;
+        Ok((running, waited))
     }
 }
 
@@ -430,9 +460,10 @@ fn outcome(wait_status: i32) -> Outcome {
     }
 }
 
-fn cost(report: &Report, mean_rss_bytes: Option<u64>) -> Cost {
+/// The time in which the command waited to be prepared does not count.
+fn cost(report: &Report, waited: Duration, mean_rss_bytes: Option<u64>) -> Cost {
     Cost {
-        wall_seconds: report.wall.as_secs_f64(),
+        wall_seconds: report.wall.saturating_sub(waited).as_secs_f64(),
         user_seconds: report.user.as_secs_f64(),
         system_seconds: report.system.as_secs_f64(),
         peak_rss_bytes: report.peak_rss_kib * 1024,

@@ -21,7 +21,7 @@ mod verdict;
 
 use crate::Class;
 use crate::error::ElfError;
-use crate::marker::{self, Marker};
+use crate::marker::{self, FoundMarker, Marker};
 use crate::source::{Source, View};
 use findings::Findings;
 use image::{Image, SymbolTable};
@@ -240,6 +240,17 @@ pub struct MarkerIdentity {
     pub is_grafted: bool,
 }
 
+impl MarkerIdentity {
+    fn linked(found: FoundMarker) -> Self {
+        Self {
+            marker: found.marker,
+            replaced: found.replaced,
+            is_linked: true,
+            is_grafted: found.is_grafted,
+        }
+    }
+}
+
 /// An allocator whose code is in the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FoundAllocator {
@@ -349,6 +360,26 @@ pub fn identify<S: Source + ?Sized>(source: &S) -> Result<Identity, ElfError> {
     }
 }
 
+/// Identifies the executable of a process, into which reheap has put an allocator. `marker` is in its memory.
+///
+/// # Errors
+/// Those of [`identify`].
+pub fn identify_grafted<S: Source + ?Sized>(
+    source: &S,
+    marker: FoundMarker,
+) -> Result<Identity, ElfError> {
+    let image = Image::read(View::of(&source))?;
+    let mut findings = Findings::default();
+    findings.add(&image)?;
+    let kind = verdict::kind(&image);
+    conclude(
+        kind,
+        &image,
+        &findings,
+        Some(MarkerIdentity::linked(marker)),
+    )
+}
+
 /// Enough bytes to tell the kind of file.
 const BEGINNING_BYTES: u64 = 64;
 
@@ -437,12 +468,7 @@ fn linked_marker(image: &Image<'_>) -> Result<Option<MarkerIdentity>, ElfError> 
     if image.machine() == elf::EM_X86_64 {
         found.follow_jumps(|address, size| image.bytes_at(address, size));
     }
-    Ok(Some(MarkerIdentity {
-        marker: found.marker,
-        replaced: found.replaced,
-        is_linked: true,
-        is_grafted: found.is_grafted,
-    }))
+    Ok(Some(MarkerIdentity::linked(found)))
 }
 
 fn unlinked_marker(

@@ -314,9 +314,9 @@ impl FoundMarker {
 const JUMP: u8 = 0xe9;
 const JUMP_BYTES: u64 = 5;
 
-/// Writes into the marker among these notes, at `address` in a 64-bit program, where the program has functions of its own.
-/// False if there is none.
-pub fn lead_to(notes: &mut [u8], address: u64, program: &[(&str, u64)]) -> bool {
+/// Writes into the marker among these notes, at `address` in a 64-bit program, where the program has functions of its own, and
+/// the allocator's to which they lead. False if there is none.
+pub fn lead_to(notes: &mut [u8], address: u64, functions: &[(&str, [u64; 2])]) -> bool {
     let word_bytes = Class::Bits64.word_bytes();
     let mut names = notes.windows(NOTE_NAME.len());
     let name = names.position(|window| window == NOTE_NAME);
@@ -327,15 +327,35 @@ pub fn lead_to(notes: &mut [u8], address: u64, program: &[(&str, u64)]) -> bool 
         return false;
     };
     for (index, name) in family::CORE.into_iter().enumerate() {
-        let Some(&(_, target)) = program.iter().find(|(function, _)| *function == name) else {
+        let Some(&(_, targets)) = functions.iter().find(|(function, _)| *function == name) else {
             continue;
         };
-        let offset = WORDS_OFFSET + 2 * index * word_bytes;
-        let word = address.wrapping_add((start + offset) as u64);
-        let distance = target.wrapping_sub(word);
-        note[offset..offset + word_bytes].copy_from_slice(&distance.to_le_bytes());
+        for (target, word) in targets.into_iter().zip(2 * index..) {
+            let offset = WORDS_OFFSET + word * word_bytes;
+            let word = address.wrapping_add((start + offset) as u64);
+            let distance = target.wrapping_sub(word);
+            note[offset..offset + word_bytes].copy_from_slice(&distance.to_le_bytes());
+        }
     }
     true
+}
+
+/// The marker in a part of a 64-bit process's memory that begins at `address`.
+pub fn in_memory(bytes: &[u8], address: u64) -> Option<FoundMarker> {
+    let class = Class::Bits64;
+    memchr::memmem::find_iter(bytes, NOTE_NAME).find_map(|name| {
+        let start = name.checked_sub(NOTE_HEADER_BYTES)?;
+        let number = |at: usize| {
+            let bytes = bytes.get(start + at..start + at + 4)?;
+            Some(u32::from_le_bytes(bytes.try_into().ok()?))
+        };
+        let (size, kind) = (number(4)? as usize, number(8)?);
+        let start = name + NOTE_NAME.len().next_multiple_of(4);
+        let description = bytes.get(start..start.checked_add(size)?)?;
+        let address = address.wrapping_add(start as u64);
+        let is_it = is_marker(&NOTE_NAME[..NOTE_NAME.len() - 1], kind);
+        is_it.then(|| parse_description(kind, description, address, class).ok())?
+    })
 }
 
 /// Where the note is.

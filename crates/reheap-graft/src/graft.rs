@@ -1,6 +1,6 @@
-//! Another allocator in a finished static executable.
+//! Another allocator in a finished static executable, or in a process that is about to execute one.
 //!
-//! The library with the allocator is appended to the file as new segments. At the beginning of each function of the
+//! In the file, the library with the allocator is appended to the file as new segments. At the beginning of each function of the
 //! program's malloc stands a jump to the allocator's. Everything else of the file stays where it is. A note has what was
 //! overwritten, so that [`undo`] gives back the original bytes.
 //!
@@ -26,14 +26,15 @@ mod thread_offsets;
 pub use error::GraftError;
 pub use note::{Entry, Graft, UndoError, undo};
 
-use crate::library::Library;
+use crate::library::{Library, Protection};
 use crate::locate::{Access, LocateError, Located};
 use crate::processor::Processor;
 use crate::prologue;
-use layout::Layout;
+use layout::{Layout, Target};
 use note::Patch;
 use program::Program;
 use reheap_elf::identify::{self, Identity, Provider};
+use std::ops::Range;
 
 /// An executable with another allocator in it.
 #[derive(Debug, Clone)]
@@ -95,6 +96,11 @@ impl<'a> Stock<'a> {
         })
     }
 
+    /// Its functions and code.
+    pub fn located(&self) -> &Located {
+        &self.located
+    }
+
     /// Whether its libc is glibc; else it is musl.
     pub fn has_glibc(&self) -> bool {
         self.located.is_glibc
@@ -138,47 +144,143 @@ pub fn graft(
     library: &Library,
     contract: Contract<'_>,
 ) -> Result<Grafted, GraftError> {
-    let Stock {
-        program,
-        located,
-        errno_at,
-    } = stock;
-    if library.processor() != located.processor {
-        return Err(GraftError::OtherProcessor);
-    }
-    let mut jumps = jumps(located, library, contract)?;
-    jumps.extend(jumps_of_memory_functions(program, library));
-    let errno_word = library
-        .symbol(contract.errno_at)
-        .ok_or(GraftError::Library(contract.errno_at.to_owned()))?;
-
-    let mut patches = Patch::of_headers(program);
-    for jump in &jumps {
-        let offset = program.offset_of(jump.address, jump.taken_bytes)?;
-        patches.push(Patch::new(program.bytes, offset, jump.taken_bytes));
-    }
+    let Plan {
+        jumps,
+        places,
+        errno,
+    } = Plan::new(stock, library, contract)?;
+    let mut patches = Patch::of_headers(&stock.program);
+    patches.extend(places);
     note::refuse_overlaps(&patches)?;
-    let layout = Layout::new(program, library, &jumps, &patches)?;
-    let mut grafted = layout.written(&patches, (errno_word, *errno_at))?;
-    for (entry, patch) in layout
-        .entries
-        .iter()
-        .zip(&patches[patches.len() - jumps.len()..])
-    {
-        let code = prologue::replacement(
-            located.processor,
-            &patch.original,
-            entry.address,
-            entry.target,
-        );
-        let code = code.ok_or_else(|| GraftError::TooFar(entry.name.clone()))?;
-        grafted[patch.offset..patch.offset + code.len()].copy_from_slice(&code);
+    let layout = Layout::new(&stock.program, library, &jumps, &patches, Target::File)?;
+    let mut grafted = layout.file(&patches, errno)?;
+    let places = &patches[patches.len() - jumps.len()..];
+    for (entry, place) in layout.entries.iter().zip(places) {
+        let code = jump(stock.located.processor, entry, place)?;
+        grafted[place.offset..place.offset + code.len()].copy_from_slice(&code);
     }
     Ok(Grafted {
         bytes: grafted,
-        access: located.access,
+        access: stock.located.access,
         entries: layout.entries,
     })
+}
+
+/// Lays the library out for a process that waits in front of the first instruction of the program, which is there `bias` bytes
+/// from where its file says. `room` finds so much free address space in reach of the program's code.
+///
+/// # Errors
+/// Those of [`graft`]; also when there is no room.
+pub fn graft_process(
+    stock: &Stock<'_>,
+    library: &Library,
+    contract: Contract<'_>,
+    bias: u64,
+    room: impl FnOnce(u64) -> Option<u64>,
+) -> Result<InProcess, GraftError> {
+    let Plan {
+        jumps,
+        places,
+        errno,
+    } = Plan::new(stock, library, contract)?;
+    note::refuse_overlaps(&places)?;
+    let layout_at = |start| {
+        let target = Target::Process { start, bias };
+        Layout::new(&stock.program, library, &jumps, &[], target)
+    };
+    let span_bytes = layout_at(0)?.span_bytes();
+    let base = room(span_bytes).ok_or(GraftError::NoRoom(span_bytes))?;
+    let layout = layout_at(base.wrapping_sub(bias))?;
+    let changes = layout.entries.iter().zip(&places).map(|(entry, place)| {
+        Ok(Change {
+            address: entry.address.wrapping_add(bias),
+            original: place.original.clone(),
+            code: jump(stock.located.processor, entry, place)?,
+        })
+    });
+    Ok(InProcess {
+        base,
+        span_bytes,
+        bytes: layout.memory(errno)?,
+        protections: layout.protections(),
+        segment_count: layout.segment_count(),
+        changes: changes.collect::<Result<_, GraftError>>()?,
+    })
+}
+
+/// The allocator as it goes into a process. It begins with the new headers of segments.
+#[derive(Debug, Clone)]
+pub struct InProcess {
+    /// Where it begins.
+    pub base: u64,
+    /// How much address space it takes.
+    pub span_bytes: u64,
+    /// What is there; behind it are zeroes.
+    pub bytes: Vec<u8>,
+    /// The pages, and what may be done with them.
+    pub protections: Vec<(Range<u64>, Protection)>,
+    /// How many headers of segments there are.
+    pub segment_count: u64,
+    /// The jumps.
+    pub changes: Vec<Change>,
+}
+
+/// New code of the program.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// Where it is in the process.
+    pub address: u64,
+    /// What is there before.
+    pub original: Vec<u8>,
+    /// What takes its place.
+    pub code: Vec<u8>,
+}
+
+/// What has to change in any case.
+struct Plan {
+    jumps: Vec<Jump>,
+    /// What each jump overwrites.
+    places: Vec<Patch>,
+    /// Where the library keeps how far the program's `errno` is from the thread pointer, and that distance.
+    errno: (u64, i64),
+}
+
+impl Plan {
+    fn new(
+        stock: &Stock<'_>,
+        library: &Library,
+        contract: Contract<'_>,
+    ) -> Result<Self, GraftError> {
+        let Stock {
+            program,
+            located,
+            errno_at,
+        } = stock;
+        if library.processor() != located.processor {
+            return Err(GraftError::OtherProcessor);
+        }
+        let mut jumps = jumps(located, library, contract)?;
+        jumps.extend(jumps_of_memory_functions(program, library));
+        let errno_word = library
+            .symbol(contract.errno_at)
+            .ok_or(GraftError::Library(contract.errno_at.to_owned()))?;
+        let place = |jump: &Jump| {
+            let offset = program.offset_of(jump.address, jump.taken_bytes)?;
+            Ok(Patch::new(program.bytes, offset, jump.taken_bytes))
+        };
+        let places: Result<_, GraftError> = jumps.iter().map(place).collect();
+        Ok(Self {
+            places: places?,
+            jumps,
+            errno: (errno_word, *errno_at),
+        })
+    }
+}
+
+/// The jump of a function, in place of its first instructions.
+fn jump(processor: Processor, entry: &Entry, place: &Patch) -> Result<Vec<u8>, GraftError> {
+    let code = prologue::replacement(processor, &place.original, entry.address, entry.target);
+    code.ok_or_else(|| GraftError::TooFar(entry.name.clone()))
 }
 
 /// A jump that takes the place of the first bytes of one of the program's functions.

@@ -8,7 +8,10 @@ mod locate;
 mod processor;
 pub mod prologue;
 
-pub use graft::{Contract, Entry, Graft, GraftError, Grafted, Stock, UndoError, graft, undo};
+pub use graft::{
+    Contract, Entry, Graft, GraftError, Grafted, InProcess, Stock, UndoError, graft, graft_process,
+    undo,
+};
 pub use library::{Library, LibraryError, Protection, ThreadLocal, put_word};
 pub use locate::{
     Access, Call, Function, LocateError, Located, dynamic_segment, locate, locate_in_library,

@@ -254,15 +254,26 @@ impl Process {
 
     /// Words of its memory at these addresses, as far as they can be read; `None` if none of its memory can be.
     pub fn words(&self, addresses: &[u64]) -> Option<Vec<(u64, u64)>> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let memory = rustix::fs::openat(&self.directory, "mem", flags, Mode::empty()).ok()?;
-        let memory = File::from(memory);
+        let memory = self.open_memory()?;
         let word = |&address: &u64| {
             let mut bytes = [0; 8];
             memory.read_exact_at(&mut bytes, address).ok()?;
             Some((address, u64::from_ne_bytes(bytes)))
         };
         Some(addresses.iter().filter_map(word).collect())
+    }
+
+    /// So many bytes of its memory; `None` if they cannot be read.
+    pub fn bytes(&self, address: u64, size: u64) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; size as usize];
+        let read = self.open_memory()?.read_exact_at(&mut bytes, address);
+        read.ok().map(|()| bytes)
+    }
+
+    fn open_memory(&self) -> Option<File> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let memory = rustix::fs::openat(&self.directory, "mem", flags, Mode::empty());
+        memory.ok().map(File::from)
     }
 
     fn read(&self, name: &str) -> Result<Vec<u8>, ProcessError> {

@@ -1,4 +1,4 @@
-//! Hooks in programs that no preload reaches: static ones, and those that run already.
+//! Hooks in programs that no preload reaches: static ones, and those that run already. And another allocator in static ones.
 //!
 //! A static program has no dynamic linker that would load a library. So reheap starts it under ptrace(2), and while it
 //! waits in front of its first instruction, maps the hooks into it and puts jumps to them in the place of the first
@@ -11,6 +11,8 @@
 //!
 //! If something fails after the start, reheap kills the program, which has not executed an instruction yet, and says
 //! why. To run it without hooks is the caller's choice. A running process gets back everything as it was.
+//!
+//! Another allocator gets into a static program in the same way (`allocator`).
 //!
 //! Limits:
 //!
@@ -28,6 +30,7 @@
 //! each: `library` reads the hooks; `room` finds room near the program; `layout` computes every byte; `tracee` makes
 //! system calls inside the process; `attach` stops a running process and leaves it again.
 
+mod allocator;
 mod attach;
 mod layout;
 mod leftover;
@@ -44,6 +47,7 @@ mod tracee;
 #[cfg(test)]
 mod emulated;
 
+pub use allocator::{Launched, Replacement, spawn_below, wait_for_exec};
 pub use attach::{Attached, Left, attach};
 pub use library::HooksLibrary;
 pub use obstacle::Obstacle;
@@ -54,7 +58,7 @@ use memory::{Memory, write_code};
 use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::unistd::Pid;
-use reheap_graft::{Access, Located, Processor, PrologueError, Protection};
+use reheap_graft::{Access, GraftError, Located, Processor, PrologueError, Protection};
 use std::fs;
 use std::io::{self, Read as _};
 use std::ops::Range;
@@ -126,6 +130,12 @@ pub enum InjectError {
         /// Why it could not.
         errno: Errno,
     },
+    /// The allocator does not fit into it.
+    #[error(transparent)]
+    Graft(#[from] GraftError),
+    /// The process has no auxiliary vector where the kernel puts it.
+    #[error("its auxiliary vector is not on its stack")]
+    AuxiliaryVector,
     /// The hooks could not open the recording.
     #[error("the hooks cannot open the recording: {0}")]
     Recording(Errno),
@@ -253,9 +263,12 @@ fn wait_for_start(pid: Pid) -> Result<(), InjectError> {
         }
         Stop::Exited(_) | Stop::Killed(_) => return Err(InjectError::Ended),
     }
-    let options = ptrace::Options::PTRACE_O_EXITKILL | ptrace::Options::PTRACE_O_TRACESYSGOOD;
-    ptrace::setoptions(pid, options).map_err(error)
+    ptrace::setoptions(pid, TRACED).map_err(error)
 }
+
+/// How a program is traced before its first instruction: it ends with its tracer.
+const TRACED: ptrace::Options =
+    ptrace::Options::PTRACE_O_EXITKILL.union(ptrace::Options::PTRACE_O_TRACESYSGOOD);
 
 fn at_start(
     pid: Pid,
@@ -484,6 +497,14 @@ impl Calls<'_> {
         let what = "make memory executable";
         self.tracee
             .system_call(self.site, what, libc::SYS_mprotect, arguments)
+            .map(drop)
+    }
+
+    /// Does not come back, except with the error that the process has ended.
+    fn exit(&mut self, code: i32) -> Result<(), InjectError> {
+        let arguments = [code as u64, 0, 0, 0, 0, 0];
+        self.tracee
+            .system_call(self.site, "end", libc::SYS_exit_group, arguments)
             .map(drop)
     }
 

@@ -102,6 +102,12 @@ impl Program {
         target_of(&self.identity, &[std::env::consts::ARCH])
     }
 
+    /// Whether no dynamic linker starts it, and its code is there to be read.
+    pub fn is_static(&self) -> bool {
+        let identity = &self.identity;
+        matches!(identity.kind, Kind::Static | Kind::StaticPie) && !identity.packed
+    }
+
     /// What stands in the way of preloading, the worst first.
     pub fn obstacles(&self) -> Vec<Obstacle> {
         let here = [std::env::consts::ARCH];

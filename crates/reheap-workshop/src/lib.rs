@@ -6,6 +6,7 @@
 
 pub mod conformance;
 pub mod debugging;
+pub mod grafting;
 pub mod original;
 pub mod prebuilt;
 pub mod preloading;

@@ -254,8 +254,7 @@ impl Trial<'_> {
         Ok(CommandLine {
             program: "/usr/bin/env".into(),
             arguments,
-            environment: Vec::new(),
-            input: None,
+            ..CommandLine::default()
         })
     }
 }

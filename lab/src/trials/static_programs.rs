@@ -172,7 +172,7 @@ impl Sources<'_> {
             program: "/bin/sh".into(),
             arguments,
             environment: command.environment,
-            input: None,
+            ..CommandLine::default()
         };
         let limits = Limits {
             time: Some(DEADLINE),

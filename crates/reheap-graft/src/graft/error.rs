@@ -69,6 +69,9 @@ pub enum GraftError {
     /// A jump cannot reach the library.
     #[error("its `{0}` is too far from the end of the program for a jump")]
     TooFar(String),
+    /// Nothing is free in reach of a jump.
+    #[error("there are no {0} free bytes of address space near its code")]
+    NoRoom(u64),
     /// The library lacks something.
     #[error("the library lacks `{0}`")]
     Library(String),

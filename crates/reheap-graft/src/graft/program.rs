@@ -192,11 +192,8 @@ impl<'a> Program<'a> {
 
 impl Program<'_> {
     /// The words of the initial thread-local memory that get the base added: how far from its beginning, and the address.
-    pub(super) fn thread_local_words(
-        &self,
-        relocations: &Relocations,
-    ) -> Result<Vec<(u64, u64)>, GraftError> {
-        let Some(memory) = &self.thread_local else {
+    pub(super) fn thread_local_words(&self) -> Result<Vec<(u64, u64)>, GraftError> {
+        let (Some(memory), Some(relocations)) = (&self.thread_local, &self.relocations) else {
             return Ok(Vec::new());
         };
         let range = memory.address..memory.address + memory.initial.len() as u64;

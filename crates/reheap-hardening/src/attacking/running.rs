@@ -234,7 +234,7 @@ impl Attacking<'_> {
             program: program.into(),
             arguments: arguments.to_vec(),
             environment: target.environment.clone(),
-            input: None,
+            ..CommandLine::default()
         };
         command.arguments.push(attack.into());
         // An old glibc writes its last words to the terminal otherwise.

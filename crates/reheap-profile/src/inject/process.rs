@@ -202,18 +202,18 @@ pub(super) fn mappings(pid: Pid) -> Result<Vec<Mapping>, InjectError> {
 /// Where a process began to execute its program (getauxval(3), `AT_ENTRY`).
 pub(super) fn entry(pid: Pid) -> Result<u64, InjectError> {
     const AT_ENTRY: u64 = 9;
-    let path = format!("/proc/{pid}/auxv");
-    let proc_error = |error| InjectError::Proc {
-        path: path.clone(),
-        error,
-    };
-    let bytes = fs::read(&path).map_err(proc_error)?;
+    let vector = auxiliary_vector(pid)?;
     let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
-    let entry = bytes
-        .chunks_exact(16)
-        .find(|pair| word(&pair[..8]) == AT_ENTRY)
-        .map(|pair| word(&pair[8..]));
-    entry.ok_or_else(|| proc_error(io::ErrorKind::UnexpectedEof.into()))
+    let mut pairs = vector.chunks_exact(16);
+    let entry = pairs.find(|pair| word(&pair[..8]) == AT_ENTRY);
+    let entry = entry.map(|pair| word(&pair[8..]));
+    entry.ok_or(InjectError::AuxiliaryVector)
+}
+
+/// The auxiliary vector as the kernel gave it to the process (getauxval(3)).
+pub(super) fn auxiliary_vector(pid: Pid) -> Result<Vec<u8>, InjectError> {
+    let path = format!("/proc/{pid}/auxv");
+    fs::read(&path).map_err(|error| InjectError::Proc { path, error })
 }
 
 /// The threads of a process. Empty if it is gone.

@@ -18,6 +18,10 @@ mod here {
         registers.rip
     }
 
+    pub(in super::super) fn stack_pointer(registers: &Registers) -> u64 {
+        registers.rsp
+    }
+
     /// Whether the thread is inside a system call, and so not in the middle of anything of its own.
     pub(in super::super) fn is_in_system_call(registers: &Registers) -> bool {
         registers.orig_rax as i64 >= 0
@@ -90,6 +94,10 @@ mod here {
 
     pub(in super::super) fn program_counter(registers: &Registers) -> u64 {
         registers.pc
+    }
+
+    pub(in super::super) fn stack_pointer(registers: &Registers) -> u64 {
+        registers.sp
     }
 
     /// The kernel does not show this here: every thread is as good as another.

@@ -188,7 +188,7 @@ fn wait_for_stop(thread: Pid) -> Result<bool, Errno> {
     }
 }
 
-fn refusal(process: Pid, errno: Errno) -> InjectError {
+pub(super) fn refusal(process: Pid, errno: Errno) -> InjectError {
     match errno {
         Errno::EPERM => obstacle::after_refusal(process.as_raw()).into(),
         Errno::ETIMEDOUT => InjectError::trace("stop it: a thread waits in the kernel", errno),

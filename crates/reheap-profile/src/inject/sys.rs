@@ -213,6 +213,46 @@ pub(crate) fn trace_from_start(command: &mut Command, mask: OwnedFd) {
     }
 }
 
+/// Which of two processes this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// The one that was there before.
+    Old,
+    /// The new one, which has a session of its own, so that no terminal's signal reaches it.
+    New,
+}
+
+/// Forks twice, so that the new process is not a child of this one. This process must have one thread.
+pub(crate) fn fork_away() -> io::Result<Side> {
+    // Safety: this process has one thread, says the caller, so no lock is taken that nobody would release in the child.
+    let child = Errno::result(unsafe { libc::fork() })?;
+    if child != 0 {
+        let ended = wait(Pid::from_raw(child))?;
+        return match ended {
+            Stop::Exited(0) => Ok(Side::Old),
+            _ => Err(Errno::EAGAIN.into()),
+        };
+    }
+    // Safety: as above. setsid takes nothing.
+    match unsafe { (libc::setsid(), libc::fork()).1 } {
+        0 => Ok(Side::New),
+        -1 => leave(1),
+        _ => leave(0),
+    }
+}
+
+/// Ends this process without what a library would do at the end of the other one, such as to write what is in its buffers.
+pub(crate) fn leave(code: i32) -> ! {
+    // Safety: takes a number, and does not come back.
+    unsafe { libc::_exit(code) }
+}
+
+/// Lets a process that is no ancestor trace this one, where only ancestors may (Yama).
+pub(crate) fn let_trace(tracer: i32) {
+    // Safety: takes numbers. Without Yama there is no such request, and it says EINVAL.
+    unsafe { libc::prctl(libc::PR_SET_PTRACER, tracer as libc::c_ulong, 0, 0, 0) };
+}
+
 /// Blocks all signals of this thread but SIGTRAP, and says which were blocked before.
 fn block_signals() -> io::Result<u64> {
     let all = !(1_u64 << (libc::SIGTRAP - 1));

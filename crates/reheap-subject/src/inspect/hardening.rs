@@ -6,15 +6,27 @@
 use reheap_allocators::catalogue;
 use reheap_elf::error::ElfError;
 use reheap_elf::identify::{self, FoundAllocator, Identity};
+use reheap_elf::marker::FoundMarker;
 use reheap_elf::source::Source;
 
 /// Identifies a file.
 pub(super) fn identify<S: Source + ?Sized>(file: &S) -> Result<Identity, ElfError> {
-    let mut identity = identify::identify(file)?;
+    identify::identify(file).map(completed)
+}
+
+/// Identifies the executable of a process, into which reheap has put an allocator.
+pub(super) fn identify_grafted<S: Source + ?Sized>(
+    file: &S,
+    marker: FoundMarker,
+) -> Result<Identity, ElfError> {
+    identify::identify_grafted(file, marker).map(completed)
+}
+
+fn completed(mut identity: Identity) -> Identity {
     for found in &mut identity.allocators {
         add_to(found);
     }
-    Ok(identity)
+    identity
 }
 
 fn add_to(found: &mut FoundAllocator) {

@@ -4,7 +4,9 @@ use super::report::Report;
 use super::running::RunningHazard;
 use super::text::{self, Malloc};
 use reheap_command::ui;
-use reheap_elf::identify::{Confidence, FoundAllocator, Hazard, Identity, Libc, LibcName, Role};
+use reheap_elf::identify::{
+    Confidence, FoundAllocator, Hazard, Identity, Libc, LibcName, MarkerIdentity, Role,
+};
 use terminal_size::{Width, terminal_size_of};
 
 /// A name cut shorter than this tells nothing.
@@ -63,6 +65,7 @@ fn facts(report: &Report) -> Vec<String> {
                 .map(|mapped| mapped.found.clone())
                 .collect();
             facts.push(Malloc::of(&running.malloc, &found, &running.libc).short());
+            facts.extend(grafted(running.marker.as_ref()));
             // `--verbose` tells what a library has for itself.
             let own = running.allocators.iter();
             let own = own.filter(|mapped| mapped.file == running.file);
@@ -86,13 +89,15 @@ fn facts(report: &Report) -> Vec<String> {
 
 fn of_file(identity: &Identity, malloc: String) -> Vec<String> {
     let mut facts = vec![malloc];
-    let marker = identity.marker.as_ref();
-    if marker.is_some_and(|marker| marker.is_grafted) {
-        facts.push("grafted".to_owned());
-    }
+    facts.extend(grafted(identity.marker.as_ref()));
     facts.extend(others(identity.allocators.iter()));
     facts.push(what_it_is(identity));
     facts
+}
+
+fn grafted(marker: Option<&MarkerIdentity>) -> Option<String> {
+    let is_grafted = marker.is_some_and(|marker| marker.is_grafted);
+    is_grafted.then(|| "grafted".to_owned())
 }
 
 /// The name of a hazard. The line already says next to the allocator's name that it is unused.

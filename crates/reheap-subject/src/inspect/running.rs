@@ -8,9 +8,10 @@ use reheap_command::env_vars::LD_PRELOAD;
 use reheap_command::ui;
 use reheap_elf::bindings;
 use reheap_elf::identify::{
-    Confidence, FoundAllocator, Hazard, Identity, Kind, Libc, MallocVerdict, Protections, Provider,
-    Role, RustGlobalAllocator,
+    Confidence, FoundAllocator, Hazard, Identity, Kind, Libc, MallocVerdict, MarkerIdentity,
+    Protections, Provider, Role, RustGlobalAllocator,
 };
+use reheap_elf::marker::{self, FoundMarker};
 use reheap_proc::maps::Mapping;
 use reheap_proc::memory::Memory;
 use reheap_proc::process::{Existence, Process, ProcessError};
@@ -57,6 +58,8 @@ pub struct Running {
     /// Every allocator in the files that are mapped.
     pub(super) allocators: Vec<MappedAllocator>,
     pub(super) rust_global_allocator: Option<RustGlobalAllocator>,
+    /// What reheap has linked or put into the executable, or into its process.
+    pub(super) marker: Option<MarkerIdentity>,
     /// The executable's protections.
     pub(super) protections: Option<Protections>,
     pub(super) preload: Vec<Preload>,
@@ -154,7 +157,16 @@ pub(super) fn inspect(pid: u32, files: &Files) -> Result<Running, InspectProcess
         path: path.clone(),
         error,
     };
-    let contents = files.contents(&executable).map_err(unreadable)?;
+    let mut contents = files.contents(&executable).map_err(unreadable)?;
+    if let Some(marker) = grafted(&process, &mappings, &contents.identity) {
+        let file = executable.try_clone().and_then(OpenFile::new);
+        let file = file.map_err(|error| unreadable(file::io_error(error)))?;
+        let identity = hardening::identify_grafted(&file, marker);
+        contents = Rc::new(Contents {
+            identity: identity.map_err(|error| unreadable(error.into()))?,
+            malloc_slots: Vec::new(),
+        });
+    }
     let inode = executable.metadata().map_or(0, |metadata| metadata.ino());
     let mut objects = process_scope::objects(&mappings);
     for object in &mut objects {
@@ -197,6 +209,7 @@ pub(super) fn inspect(pid: u32, files: &Files) -> Result<Running, InspectProcess
         allocators: allocators(&objects, conclusion.provider),
         malloc: conclusion.verdict,
         rust_global_allocator: identity.rust_global_allocator.clone(),
+        marker: identity.marker.clone(),
         protections: identity.protections.clone(),
         preload,
         tuning: tuning(&environment),
@@ -209,6 +222,27 @@ pub(super) fn inspect(pid: u32, files: &Files) -> Result<Running, InspectProcess
             .map(file_of)
             .collect(),
     })
+}
+
+/// What `reheap run` has mapped into a static program: its file has nothing of it.
+fn grafted(process: &Process, mappings: &[Mapping], identity: &Identity) -> Option<FoundMarker> {
+    /// More than an allocator has of constants.
+    const BYTES_MAX: u64 = 1 << 20;
+    let is_static = matches!(identity.kind, Kind::Static | Kind::StaticPie);
+    if !is_static || identity.marker.is_some() {
+        return None;
+    }
+    let is_constant = |mapping: &&Mapping| {
+        let has_no_file = mapping.path.as_os_str().is_empty() && mapping.inode == 0;
+        let is_read_only = mapping.is_readable && !mapping.is_writable && !mapping.is_executable;
+        has_no_file && is_read_only && mapping.bytes() <= BYTES_MAX
+    };
+    let mut marker = mappings.iter().filter(is_constant).find_map(|mapping| {
+        let bytes = process.bytes(mapping.start, mapping.bytes())?;
+        marker::in_memory(&bytes, mapping.start)
+    })?;
+    marker.follow_jumps(|address, size| process.bytes(address, size));
+    marker.is_grafted.then_some(marker)
 }
 
 fn contents_of(

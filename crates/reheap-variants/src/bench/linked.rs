@@ -1,7 +1,7 @@
 //! Builds the variants of a Rust project: it compiles once for each libc and relinks for each allocator.
 
+use crate::bench::given::{GivenProgram, ReadProgram};
 use crate::bench::measure::Measurement;
-use crate::bench::preloaded::{Dynamic, ReadProgram};
 use crate::bench::ready::ReadyVariant;
 use crate::bench::search::VariantSource;
 use crate::bench::variants;
@@ -146,8 +146,8 @@ impl<'a> Project<'a> {
                     Rc::clone(self.dynamic.get_or_init(|| Rc::new(read)))
                 }
             };
-            return Dynamic::with(program, &words, measurement, self.session.workshop())?
-                .preloaded(choice);
+            return GivenProgram::with(program, &words, measurement, self.session.workshop())?
+                .with_allocator(choice);
         }
         Ok(ReadyVariant {
             activity: executable.activity,

@@ -2,12 +2,13 @@
 
 mod clock;
 mod duplicates;
+pub mod given;
 pub mod last_words;
 pub mod linked;
+mod mapped;
 pub mod measure;
 pub mod options;
 pub mod outputs;
-pub mod preloaded;
 pub(crate) mod progress;
 pub mod reach;
 pub mod ready;

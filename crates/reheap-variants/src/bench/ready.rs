@@ -6,7 +6,7 @@ use reheap_allocators::target::Libc;
 use reheap_bench::command_files;
 use reheap_bench::experiment::{FirstRun, PlannedVariant};
 use reheap_bench::results::{Activity, AllocatorVersion, Role, Unreached};
-use reheap_bench::run::CommandLine;
+use reheap_bench::run::{CommandLine, Preparation};
 use reheap_command::choice::Choice;
 use reheap_subject::program::Route;
 use std::collections::BTreeMap;
@@ -25,6 +25,7 @@ pub struct ReadyVariant {
     /// The program, as a user types it, and its arguments.
     pub(crate) words: Vec<OsString>,
     pub(crate) environment: Vec<(OsString, OsString)>,
+    pub(crate) preparation: Option<Preparation>,
     pub(crate) activity: Activity,
     pub(crate) unreached: Vec<Unreached>,
     /// The run in which it was tried out, if it was, with the first values of a sweep.
@@ -44,10 +45,20 @@ impl ReadyVariant {
             tuning: choice.tuning.as_given(),
             words,
             environment: Vec::new(),
+            preparation: None,
             activity: Activity::NothingClaimed,
             unreached: Vec::new(),
             first_run: None,
         }
+    }
+
+    /// Its command with the values of a sweep, and without an input.
+    pub(crate) fn command(&self, parameters: &Parameters) -> anyhow::Result<CommandLine> {
+        Ok(CommandLine {
+            environment: self.environment.clone(),
+            preparation: self.preparation.clone(),
+            ..command_line(&self.words, parameters)?
+        })
     }
 
     /// The variant with the values of a sweep.
@@ -56,8 +67,7 @@ impl ReadyVariant {
         parameters: &Parameters,
         input: Option<&PathBuf>,
     ) -> anyhow::Result<PlannedVariant> {
-        let mut command = command_line(&self.words, parameters)?;
-        command.environment = self.environment.clone();
+        let mut command = self.command(parameters)?;
         command.input = input.cloned();
         Ok(PlannedVariant {
             name: self.name.clone(),

@@ -1,7 +1,7 @@
 //! Builds the variants that perform a trace: the replayer with each allocator preloaded, and static ones.
 
+use crate::bench::given;
 use crate::bench::measure::Measurement;
-use crate::bench::preloaded;
 use crate::bench::ready::ReadyVariant;
 use crate::bench::variants::{self, OfLibc, Typed};
 use crate::replaying::{self, Prepared};
@@ -33,7 +33,7 @@ pub fn prepare(
     let (mut ready, mut left_out) = (Vec::new(), Vec::new());
     if !preloaded.is_empty() || typed.is_empty() {
         let words = prepared.words(workshop)?;
-        (ready, left_out) = preloaded::prepare(&preloaded, &words, measurement, workshop)?;
+        (ready, left_out) = given::prepare(&preloaded, &words, measurement, workshop)?;
     }
     for variant in &linked {
         if let Typed::OfLibc(OfLibc { choice, .. }) = variant {

@@ -1,13 +1,13 @@
 //! `reheap bench`: which allocator is best for this command.
 //!
-//! reheap runs a dynamic program with each allocator preloaded. Other variants are the user's own commands.
+//! reheap runs a program with each allocator: preloaded, or mapped into the process of a static one. Other variants are the user's own commands.
 
 use crate::cli::compare;
 use reheap_command::ui::Failure;
+use reheap_variants::bench::given;
 use reheap_variants::bench::measure::{self, Measurement};
 use reheap_variants::bench::options::{MeasuringArguments, ServerArguments};
 use reheap_variants::bench::outputs::OutputArguments;
-use reheap_variants::bench::preloaded;
 use reheap_variants::bench::replayed;
 use reheap_variants::bench::sweep;
 use reheap_variants::bench::variants::{self, Typed};
@@ -86,7 +86,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> anyhow::Result<ExitCode> {
     let measurement = Measurement::new(measuring, name, server)?;
     let (ready, left_out) = match &replay {
         Some(replay) => replayed::prepare(&typed, replay, &measurement, &workshop)?,
-        None => preloaded::prepare(&typed, &words, &measurement, &workshop)?,
+        None => given::prepare(&typed, &words, &measurement, &workshop)?,
     };
     let results = measurement.run(&ready, &left_out)?;
     measure::finish(&results, &outputs)

@@ -2,13 +2,11 @@
 
 use anyhow::Context as _;
 use reheap_allocators::cache::{sha256, write_dressed};
-use reheap_allocators::catalogue::{Allocator, CATALOGUE};
-use reheap_allocators::graft::{ERRNO_AT, REALLOC_OF_GLIBC};
-use reheap_allocators::target::{Architecture, Libc, Target};
 use reheap_command::choice::{AllocatorArguments, AllocatorName, Choice};
 use reheap_command::output;
 use reheap_command::ui::{self, Failure};
-use reheap_graft::{Contract, Entry, Graft, GraftError, Grafted, Library, Stock, UndoError};
+use reheap_graft::{Entry, Graft, GraftError, Grafted, Stock, UndoError};
+use reheap_workshop::grafting::{self, CONTRACT};
 use reheap_workshop::workshop::{Network, Workshop};
 use serde_json::json;
 use std::ffi::OsString;
@@ -62,7 +60,7 @@ pub(crate) fn run(arguments: &GraftArguments) -> anyhow::Result<ExitCode> {
         return undo(arguments, &program, &file);
     }
     let choice = arguments.choice.check()?;
-    refuse_allocator(choice.allocator)?;
+    grafting::check_allocator(choice.allocator)?;
     if !arguments.force && gives_rights(&file)? {
         let text = format!(
             "{}: it gives its user other rights",
@@ -73,20 +71,8 @@ pub(crate) fn run(arguments: &GraftArguments) -> anyhow::Result<ExitCode> {
             .into());
     }
     let stock = Stock::examine(&program).map_err(|error| refusal(&arguments.file, &error))?;
-    // That of the program: the others are refused.
-    let target = Target::new(Architecture::X86_64, Libc::Musl);
-    let libc = if stock.has_glibc() {
-        Libc::Glibc
-    } else {
-        Libc::Musl
-    };
-    let bytes = Workshop::new(Network::AsConfigured).graft_library(&choice, &target, libc)?;
-    let library = Library::parse(&bytes).context("cannot use the library with the allocator")?;
-    let contract = Contract {
-        errno_at: ERRNO_AT,
-        realloc_of_glibc: REALLOC_OF_GLIBC,
-    };
-    let grafted = reheap_graft::graft(&stock, &library, contract)
+    let library = grafting::library(&choice, &stock, &Workshop::new(Network::AsConfigured))?;
+    let grafted = reheap_graft::graft(&stock, &library, CONTRACT)
         .map_err(|error| refusal(&arguments.file, &error))?;
     prove(&program, &grafted).with_context(|| cannot(&arguments.file))?;
     let output = (!arguments.check).then(|| arguments.output());
@@ -163,25 +149,6 @@ fn dress(new: &File, like: &File) -> io::Result<()> {
     new.set_permissions(Permissions::from_mode(metadata.mode() & kept))
 }
 
-/// Refuses allocators that only work where a libc or a compiler helps.
-fn refuse_allocator(allocator: &Allocator) -> Result<(), Failure> {
-    let Some(recipe) = &allocator.build else {
-        let text = "cannot graft `stock`: it is the allocator that programs already have";
-        return Err(Failure::usage(text).hint("choose another: `reheap list` shows all"));
-    };
-    let Err(reason) = recipe.graft else {
-        return Ok(());
-    };
-    let works = CATALOGUE.iter().filter(|row| {
-        row.build
-            .as_ref()
-            .is_some_and(|recipe| recipe.graft.is_ok())
-    });
-    let names: Vec<&str> = works.map(|row| row.name).collect();
-    let text = format!("cannot graft {}: {reason}", allocator.name);
-    Err(Failure::usage(text).hint(format!("use {}", names.join(" or "))))
-}
-
 /// Reads the new file back: the program's functions lead to the allocator, and the original can be had again.
 fn prove(original: &[u8], grafted: &Grafted) -> anyhow::Result<()> {
     let found = Graft::read(&grafted.bytes)?.context("the new file has no note")?;
@@ -198,16 +165,9 @@ fn prove(original: &[u8], grafted: &Grafted) -> anyhow::Result<()> {
 
 fn refusal(file: &Path, error: &GraftError) -> Failure {
     let failure = Failure::failed(format!("{}: {error}", cannot(file)));
-    let file = file.display();
-    match error {
-        GraftError::Dynamic | GraftError::Locate(reheap_graft::LocateError::Dynamic(_)) => {
-            failure.hint(format!("reheap run -- {file}"))
-        }
-        GraftError::Grafted => failure.hint(format!("reheap graft --undo {file}")),
-        GraftError::Marked => {
-            failure.hint("build it with another one: `cargo reheap build -a`, `reheap cc -a`")
-        }
-        _ => failure,
+    match grafting::way_out(error, file) {
+        Some(way_out) => failure.hint(way_out),
+        None => failure,
     }
 }
 

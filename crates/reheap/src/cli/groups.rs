@@ -22,7 +22,7 @@ pub(super) const REHEAP: &[Group] = &[
         &["cc", "c++", "libc", "graft", "adopt"],
     ),
     group(
-        "Run dynamic programs",
+        "Run programs",
         &["run", "enable", "disable", "status", "link-names"],
     ),
     group("Look", &["inspect", "profile", "check-memory", "list"]),

@@ -68,7 +68,7 @@ enum Command {
     /// Make a derived libc and print its directory
     #[command(after_help = libc::EXAMPLES)]
     Libc(libc::LibcArguments),
-    /// Run a dynamic program with another allocator
+    /// Run a program with another allocator
     #[command(after_help = run::EXAMPLES)]
     Run(run::RunArguments),
     /// Put another allocator into a finished static executable

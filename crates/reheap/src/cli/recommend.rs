@@ -13,11 +13,11 @@ use reheap_command::ui::{self, Failure};
 use reheap_hardening::attacking::kinds;
 use reheap_report::profile::Verdict;
 use reheap_static::project::Session;
+use reheap_variants::bench::given::GivenProgram;
 use reheap_variants::bench::linked::Project;
 use reheap_variants::bench::measure::{self, Measurement};
 use reheap_variants::bench::options::{Measuring, MeasuringArguments, ServerArguments};
 use reheap_variants::bench::outputs::{OutputArguments, Outputs};
-use reheap_variants::bench::preloaded::Dynamic;
 use reheap_variants::bench::search::{AllocatorSearch, Step};
 use reheap_variants::bench::sweep;
 use reheap_variants::bench::variants;
@@ -121,7 +121,7 @@ pub(crate) fn run(arguments: &RecommendArguments) -> anyhow::Result<ExitCode> {
     let load = server.iter().flat_map(|server| &server.load);
     sweep::refuse_unused(&measuring.sweep, words.iter().chain(load))?;
     let measurement = Measurement::new(measuring, name, server)?;
-    let program = Dynamic::resolve(&words, &measurement, &workshop)?;
+    let program = GivenProgram::resolve(&words, &measurement, &workshop)?;
     let typed = match &replay {
         Some(replay) => of_file(&replay.plan.process.command),
         None => shell_words::join(words.iter().map(|word| word.to_string_lossy())),

@@ -1,6 +1,6 @@
 //! `reheap bench` with commands of several programs, of which some do not get the allocator: whether it says so.
 
-use crate::common::bench::{Commands, results, variant};
+use crate::common::bench::{Commands, results, runs_of, variant};
 use crate::common::{Outcome, reheap, run, started_by};
 use serde_json::{Value, json};
 use std::process::Command;
@@ -35,6 +35,21 @@ fn measured(commands: &Commands, script: &str, options: &str) -> Outcome {
 fn unreached(commands: &Commands, script: &str) -> Value {
     let outcome = measured(commands, script, "--json").succeeded();
     variant(&results(&outcome), "glibc+mimalloc")["unreached"].clone()
+}
+
+#[test]
+fn a_static_program_has_the_allocator_in_its_process() {
+    let commands = commands();
+    let line = "--rounds 2 --variant stock,mimalloc --json -- ./static 100000";
+    let outcome = run(&mut commands.bench(line)).succeeded();
+    let results = results(&outcome);
+    for name in ["glibc", "glibc+mimalloc"] {
+        assert_eq!(runs_of(&results, name).len(), 2, "{results:#}");
+    }
+    let with_mimalloc = variant(&results, "glibc+mimalloc");
+    assert_eq!(with_mimalloc["allocator"]["name"], "mimalloc");
+    let seen = with_mimalloc["activity"]["seen"].as_str().unwrap();
+    assert!(seen.contains("malloc leads to it"), "{seen}");
 }
 
 #[test]

@@ -233,10 +233,11 @@ fn a_program_that_takes_no_preload_is_refused_and_never_shown_as_equal() {
     let source = commands.write("a.c", "int main(void) { return 0; }\n");
     let program = commands.path("static");
     let mut compile = Command::new("cc");
-    run(compile.arg("-static").arg(source).arg("-o").arg(&program)).succeeded();
+    compile.args(["-static", "-s"]);
+    run(compile.arg(source).arg("-o").arg(&program)).succeeded();
     run(bench("--variant glibc,mimalloc --").arg(&program))
         .ended_with(1)
-        .said(&["it is static", "hint: link it again", "reheap cc"]);
+        .said(&["it is stripped", "hint: build it", "reheap cc"]);
 
     let setuid = commands.path("setuid");
     fs::copy("/bin/true", &setuid).unwrap();

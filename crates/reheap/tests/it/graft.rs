@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What depends on where the program is linked to, and on its libc.
-const FEW: &[Check] = &[
+pub(crate) const FEW: &[Check] = &[
     Check("every function of the family keeps its contract", "family"),
     Check(
         "POSIX and C11 threads end with destructors that use the heap",
@@ -30,7 +30,7 @@ const STRIPPED: &[Check] = &[
 ];
 
 /// A compiler of static programs with the allocator of their libc.
-fn compiler(line: &str) -> Command {
+pub(crate) fn compiler(line: &str) -> Command {
     let mut words = line.split(' ');
     let first = words.next().unwrap();
     let mut compiler = match first {

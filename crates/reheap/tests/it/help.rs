@@ -88,7 +88,7 @@ fn commands_are_grouped_by_what_one_does_and_each_has_one_line() {
     for (program, headings) in [
         (
             reheap as fn(&str) -> Command,
-            "Build static programs,Run dynamic programs,Look,Measure,Ship,Housekeeping,Options",
+            "Build static programs,Run programs,Look,Measure,Ship,Housekeeping,Options",
         ),
         (cargo_reheap, "Build,Run,Measure,Ship,Options"),
     ] {

@@ -78,6 +78,7 @@ mod run;
 mod run_inherits;
 mod run_obstacles;
 mod run_only;
+mod run_static;
 mod run_verify;
 mod security;
 mod start_up;

@@ -1,7 +1,6 @@
 //! What `reheap run --check` says of programs whose file is hard to see into, that are linked with another allocator,
 //! or that nothing can be preloaded into; and that `run` does as it says.
 
-use crate::common;
 use crate::common::image::{build, in_namespace};
 use crate::common::programs::Programs;
 use crate::common::suite::is_tested;
@@ -482,63 +481,34 @@ fn a_go_program_that_calls_c_works_with_every_allocator_and_is_told_what_changes
 }
 
 #[test]
-fn hints_for_static_programs_fit_what_they_were_made_from() {
+fn static_programs_are_refused_if_nothing_can_take_the_place_of_their_malloc() {
     let workshop = Workshop::new();
     let go = "package main\nfunc main() { println(1) }\n";
     go_build(&workshop, go, "0");
-    let refused = workshop.check("program", 1);
-    let reason = refused["reason"].as_str().unwrap();
-    assert!(
-        reason.contains("Go allocates from a heap of its own"),
-        "{reason}"
-    );
-    assert_eq!(refused["hint"], Value::Null);
-
     workshop.write("hello.c", HELLO);
     workshop.write("own.c", format!("{OWN_MALLOC}{HELLO}"));
-    workshop.write(
-        "hello.rs",
-        "fn main() { println!(\"{}\", String::from(\"hello\")); }\n",
-    );
-    let musl = common::target();
-    let gnu = musl.replace("musl", "gnu");
-    for (build, hint) in [
-        (
-            "cc -static hello.c -o a".to_owned(),
-            Some(
-                "link it again: without `-static`, or for musl with another allocator (`reheap cc`)",
-            ),
-        ),
-        (
-            "musl-gcc -static hello.c -o a".to_owned(),
-            Some(
-                "link it again with another allocator (`reheap cc`), or put one into the file (`reheap graft`)",
-            ),
-        ),
-        ("musl-gcc -static -fno-builtin own.c -o a".to_owned(), None),
-        (
-            format!("rustc --target {musl} hello.rs -o a"),
-            Some(
-                "build it with another allocator (`cargo reheap build`), or put one into the file (`reheap graft`)",
-            ),
-        ),
-        (
-            format!("rustc --target {gnu} -Ctarget-feature=+crt-static hello.rs -o a"),
-            Some(
-                "build it for musl with another allocator (`cargo reheap build`), build it without `-C target-feature=+crt-static`, or put one into the file (`reheap graft`)",
-            ),
-        ),
+    workshop.run("musl-gcc -static -fno-builtin own.c -o own");
+    workshop.run("cc -static -s hello.c -o stripped");
+    workshop.run(&format!(
+        "{} cc -a mimalloc -- hello.c -o linked",
+        env!("CARGO_BIN_EXE_reheap")
+    ));
+    let link = Some("build it with another one: `cargo reheap build -a`, `reheap cc -a`");
+    for (name, reason, hint) in [
+        ("program", "Go program", None),
+        ("own", "neither musl's nor glibc's", None),
+        ("stripped", "does not know all of glibc's malloc", link),
+        ("linked", "reheap has linked it with an allocator", link),
     ] {
-        workshop.run(&build);
-        let mut names = vec!["a"];
-        workshop.run("strip -o stripped a");
-        // Stripped, a malloc of the program's own no longer shows.
-        names.extend(hint.is_some().then_some("stripped"));
-        for name in names {
-            let refused = workshop.check(name, 1);
-            assert_eq!(refused["hint"].as_str(), hint, "{build}, {name}: {refused}");
-        }
+        let refused = workshop.check(name, 1);
+        assert!(
+            refused["reason"].as_str().unwrap().contains(reason),
+            "{refused}"
+        );
+        assert_eq!(refused["hint"].as_str(), hint, "{name}: {refused}");
     }
+    workshop.run("musl-gcc -static hello.c -o hello");
+    assert_eq!(workshop.check("hello", 0)["verdict"], "works");
 }
 
 /// What root starts may change its user, as services do, and then start others with the preload.

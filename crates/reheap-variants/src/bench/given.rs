@@ -1,8 +1,10 @@
-//! Builds the variants of a dynamic program: its libc's own allocator, and every other one as a preload.
+//! Builds the variants of a program that is already linked: its own allocator, and every other one, as a preload of a dynamic
+//! program, or mapped into the process of a static one.
 //!
 //! A preloaded allocator takes part only if one untimed run showed that the program's calls reach it.
 
 use crate::bench::last_words;
+use crate::bench::mapped::StaticProgram;
 use crate::bench::measure::Measurement;
 use crate::bench::reach::{self, Reach, Unreachable};
 use crate::bench::ready::{ReadyVariant, command_line};
@@ -18,12 +20,15 @@ use reheap_bench::run::CommandLine;
 use reheap_command::choice::{Choice, Hardened};
 use reheap_command::pulse;
 use reheap_command::ui::{self, Failure};
+use reheap_graft::GraftError;
 use reheap_preload::census::Census;
 use reheap_subject::limits::{self, Shortage};
-use reheap_subject::program::Program;
+use reheap_subject::program::{Obstacle, Program};
+use reheap_workshop::grafting;
 use reheap_workshop::preloading;
 use reheap_workshop::workshop::Workshop;
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -55,7 +60,7 @@ fn prepare_with_first_values(
     let program = if variants::all_own(typed) {
         None
     } else {
-        Some(Dynamic::resolve(words, measurement, workshop)?)
+        Some(GivenProgram::resolve(words, measurement, workshop)?)
     };
     if let Some(Typed::OwnCommand(baseline)) = typed.first() {
         measurement.rehearse(&own_command(baseline).words)?;
@@ -98,6 +103,7 @@ pub fn own_command(command: &OwnCommand) -> ReadyVariant {
         tuning: Default::default(),
         words: command.words.iter().map(OsString::from).collect(),
         environment: Vec::new(),
+        preparation: None,
         activity: Activity::NothingClaimed,
         unreached: Vec::new(),
         first_run: None,
@@ -107,6 +113,8 @@ pub fn own_command(command: &OwnCommand) -> ReadyVariant {
 /// A program that was read for all variants, and what was found out about those that it starts.
 pub(crate) struct ReadProgram {
     program: Program,
+    /// None of a dynamic program.
+    static_program: Option<Result<StaticProgram, GraftError>>,
     unreachable: Unreachable,
 }
 
@@ -114,12 +122,46 @@ impl ReadProgram {
     /// Reads the program of a command. The time counts: an executable of a hundred megabytes takes a while.
     pub(crate) fn read(program: &Path, measurement: &Measurement) -> anyhow::Result<ReadProgram> {
         let what = format!("reading `{}`", program.display());
-        let read = || pulse::while_spinning(&what, || Program::resolve(program.as_os_str()));
-        let (program, _) = measurement.clock.count(read);
+        let examine = || {
+            let program = Program::resolve(program.as_os_str())?;
+            let static_program = StaticProgram::examine(&program)?;
+            anyhow::Ok((program, static_program))
+        };
+        let read = || pulse::while_spinning(&what, examine);
+        let (read, _) = measurement.clock.count(read);
+        let (program, static_program) = read?;
         Ok(ReadProgram {
-            program: program?,
+            program,
+            static_program,
             unreachable: Unreachable::default(),
         })
+    }
+}
+
+impl ReadProgram {
+    /// Refuses programs that cannot get another allocator.
+    fn check(&self) -> Result<(), Failure> {
+        let file = &self.program.route.file;
+        let failure = |reason: &dyn Display, way_out: Option<String>| {
+            let shown = file.display();
+            let text = format!("cannot benchmark `{shown}` with other allocators: {reason}");
+            let own = "compare commands of your own: --variant NAME=COMMAND";
+            Failure::failed(text).hint(way_out.unwrap_or_else(|| own.to_owned()))
+        };
+        if let Some(Err(error)) = &self.static_program {
+            return Err(failure(error, grafting::way_out(error, file)));
+        }
+        let is_in_the_way = |obstacle: &Obstacle| match obstacle {
+            Obstacle::Static(_) => self.static_program.is_none(),
+            obstacle => !obstacle.is_only_risky(),
+        };
+        match self.program.obstacles().into_iter().find(is_in_the_way) {
+            None => Ok(()),
+            Some(obstacle) => {
+                let way_out = obstacle.way_out().map(str::to_owned);
+                Err(failure(&obstacle, way_out))
+            }
+        }
     }
 }
 
@@ -130,8 +172,8 @@ struct Probed {
     first_run: FirstRun,
 }
 
-/// A command whose program loads a preload.
-pub struct Dynamic<'a> {
+/// A command whose program can get another allocator.
+pub struct GivenProgram<'a> {
     words: &'a [OsString],
     read: Rc<ReadProgram>,
     libc: Libc,
@@ -139,9 +181,9 @@ pub struct Dynamic<'a> {
     workshop: &'a Workshop,
 }
 
-impl<'a> Dynamic<'a> {
+impl<'a> GivenProgram<'a> {
     /// # Errors
-    /// If the program does not exist, if no preload would have an effect, or if it is a server that does not get ready.
+    /// If the program does not exist, if it cannot get another allocator, or if it is a server that does not get ready.
     pub fn resolve(
         words: &'a [OsString],
         measurement: &'a Measurement,
@@ -155,22 +197,15 @@ impl<'a> Dynamic<'a> {
     /// Resolves a command whose program was read before.
     ///
     /// # Errors
-    /// Those of [`Dynamic::resolve`].
+    /// Those of [`GivenProgram::resolve`].
     pub(crate) fn with(
         read: Rc<ReadProgram>,
         words: &'a [OsString],
         measurement: &'a Measurement,
         workshop: &'a Workshop,
     ) -> anyhow::Result<Self> {
+        read.check()?;
         let program = &read.program;
-        if let Some(obstacle) = program.obstacles().into_iter().find(|o| !o.is_only_risky()) {
-            let shown = program.route.file.display();
-            let text = format!("cannot benchmark `{shown}` with other allocators: {obstacle}");
-            let hint = obstacle
-                .way_out()
-                .unwrap_or("compare commands of your own: --variant NAME=COMMAND");
-            return Err(Failure::failed(text).hint(hint).into());
-        }
         let target = program.target();
         let libc = target.map(|target| target.libc()).ok_or_else(|| {
             Failure::failed(format!(
@@ -199,7 +234,7 @@ impl<'a> Dynamic<'a> {
             .begin_step(&prepared.ready[0], choices.len())?;
         for choice in &choices {
             let ready = match self.measurement.clock.room() {
-                Ok(()) => self.preloaded(choice),
+                Ok(()) => self.with_allocator(choice),
                 Err(time) if prepared.ready.len() == 1 => {
                     return Err(MeasureError::TooLittleTime(time).into());
                 }
@@ -217,7 +252,7 @@ impl<'a> Dynamic<'a> {
         if prepared.ready.len() == 1 {
             let reason = &prepared.left_out[0].reason;
             let shown = self.read.program.route.file.display();
-            let text = format!("cannot preload another allocator into `{shown}`: {reason}");
+            let text = format!("cannot give `{shown}` another allocator: {reason}");
             return Err(Failure::failed(text).into());
         }
         Ok(prepared)
@@ -271,8 +306,7 @@ impl<'a> Dynamic<'a> {
     }
 
     fn tried_out(&self, ready: ReadyVariant) -> anyhow::Result<ReadyVariant> {
-        let mut command = command_line(&ready.words, self.measurement.first_parameters())?;
-        command.environment = ready.environment.clone();
+        let command = ready.command(self.measurement.first_parameters())?;
         let first_run = Some(self.measurement.try_out(&ready.name, command)?);
         Ok(ReadyVariant { first_run, ..ready })
     }
@@ -288,22 +322,50 @@ impl<'a> Dynamic<'a> {
             let hint = format!("--variant {asked}; a Rust project: cargo reheap bench");
             return Err(Failure::usage(text).hint(hint).into());
         }
-        self.preloaded(&variant.choice)
+        self.with_allocator(&variant.choice)
     }
 
     fn stock(&self) -> anyhow::Result<ReadyVariant> {
-        self.preloaded(&Choice::of("stock", &[])?)
+        self.with_allocator(&Choice::of("stock", &[])?)
     }
 
-    /// The command under an allocator that a run showed to be active; without a preload, under the one that a run showed
-    /// it to have.
-    pub(crate) fn preloaded(&self, choice: &Choice) -> anyhow::Result<ReadyVariant> {
+    /// The command under an allocator that is active in it; under `stock`, its own.
+    pub(crate) fn with_allocator(&self, choice: &Choice) -> anyhow::Result<ReadyVariant> {
         let shortage = limits::shortage(choice.allocator, &self.read.program, self.libc);
         if let Some(limit) = shortage.filter(Shortage::prevents_start) {
             let name = variants::name(self.libc, choice);
             let text = format!("cannot run {name}: {limit}");
             return Err(Failure::failed(text).hint(limit.way_out()).into());
         }
+        match &self.read.static_program {
+            Some(Ok(program)) => self.mapped(program, choice),
+            _ => self.preloaded(choice),
+        }
+    }
+
+    /// The command of a static program. Nothing has to be shown: it starts only with jumps to the allocator in its code.
+    fn mapped(&self, program: &StaticProgram, choice: &Choice) -> anyhow::Result<ReadyVariant> {
+        if choice.is_stock() && !choice.tuning.is_empty() {
+            let text = "the options of `stock` are for dynamic programs with glibc";
+            return Err(Failure::usage(text).into());
+        }
+        let preparation = program.preparation(choice, self.workshop)?;
+        let activity = match preparation {
+            Some(_) => {
+                Activity::Seen("mapped into the process, where malloc leads to it".to_owned())
+            }
+            None => Activity::NothingClaimed,
+        };
+        self.tried_out(ReadyVariant {
+            preparation,
+            activity,
+            ..ReadyVariant::new(self.libc, choice, self.words.to_vec())
+        })
+    }
+
+    /// The command of a dynamic program under an allocator that a run showed to be active; without a preload, under the one
+    /// that a run showed it to have.
+    fn preloaded(&self, choice: &Choice) -> anyhow::Result<ReadyVariant> {
         let program = &self.read.program;
         let library = preloading::library(choice, program, self.workshop)?;
         let mut ready = ReadyVariant {
@@ -414,13 +476,13 @@ impl<'a> Dynamic<'a> {
     }
 }
 
-impl VariantSource for Dynamic<'_> {
+impl VariantSource for GivenProgram<'_> {
     fn baseline(&self) -> anyhow::Result<ReadyVariant> {
         self.stock()
     }
 
     fn candidate(&self, choice: &Choice) -> anyhow::Result<ReadyVariant> {
-        self.preloaded(choice)
+        self.with_allocator(choice)
     }
 
     fn baseline_libc(&self) -> Libc {
@@ -432,6 +494,6 @@ impl VariantSource for Dynamic<'_> {
     }
 
     fn tunes_baseline(&self) -> bool {
-        self.libc == Libc::Glibc
+        self.libc == Libc::Glibc && self.read.static_program.is_none()
     }
 }
