@@ -11,8 +11,8 @@ use super::sys::Side;
 use super::sys::{self, Resume, Stop};
 use super::tracee::Tracee;
 use super::{
-    Calls, InjectError, TRACED, check_code, check_privileges, page_bytes, registers, stopped,
-    with_system_calls,
+    Calls, InjectError, Obstacle, TRACED, check_code, check_privileges, page_bytes, registers,
+    stopped, with_system_calls,
 };
 use memchr::memmem;
 use nix::errno::Errno;
@@ -166,9 +166,17 @@ pub fn wait_for_exec(
             send(&mut ours, 0)?;
             match receive(&mut ours)? {
                 0 => Ok(()),
-                errno => Err(stopped::refusal(program, Errno::from_raw(errno))),
+                errno => Err(refusal(program, Errno::from_raw(errno))),
             }
         }
+    }
+}
+
+/// Why this process may not be traced. It does not protect itself.
+fn refusal(program: Pid, errno: Errno) -> InjectError {
+    match stopped::refusal(program, errno) {
+        InjectError::Obstacle(Obstacle::Protected(_)) => InjectError::trace("trace it", errno),
+        error => error,
     }
 }
 
@@ -190,7 +198,7 @@ fn attach(program: Pid, other: &mut UnixStream) -> Result<(), InjectError> {
     receive(other)?;
     let attached = ptrace::attach(program).and_then(|()| {
         run_to_signal(program, libc::SIGSTOP)?;
-        ptrace::setoptions(program, TRACED)?;
+        ptrace::setoptions(program, UP_TO_EXEC)?;
         sys::resume(program, Resume::Continue, 0)
     });
     send(other, attached.err().map_or(0, |errno| errno as i32))?;
@@ -250,7 +258,7 @@ fn started_by(launcher: Pid, mask: u64) -> Result<Pid, InjectError> {
         sys::resume(launcher, Resume::Detach, 0)?;
         // What is traced from its beginning stops there.
         run_to_signal(started, libc::SIGSTOP)?;
-        ptrace::setoptions(started, TRACED)?;
+        ptrace::setoptions(started, UP_TO_EXEC)?;
         sys::resume(started, Resume::Continue, 0)?;
         Ok(started)
     };
@@ -270,12 +278,21 @@ fn run_to_signal(process: Pid, awaited: i32) -> Result<(), Errno> {
     }
 }
 
-/// The kernel sends SIGTRAP to a traced process that has executed a program. Says how long it waited then.
+/// How a process is traced that is about to execute the program. The event comes also where SIGTRAP is blocked.
+const UP_TO_EXEC: ptrace::Options = TRACED.union(ptrace::Options::PTRACE_O_TRACEEXEC);
+
+/// Waits until a process that is traced so has executed the program. Says how long it waited then.
 fn replace_at_exec(program: Pid, replacement: &Replacement<'_>) -> Result<Duration, InjectError> {
-    match run_to_signal(program, libc::SIGTRAP) {
-        Ok(()) => {}
+    let executed = run_to_signal(program, libc::SIGTRAP).and_then(|()| {
+        // The event is inside of execve(2), whose end would still change a register.
+        sys::resume(program, Resume::ToSystemCall, 0)?;
+        sys::wait(program)
+    });
+    match executed {
+        Ok(Stop::SystemCall) => {}
         // It could not execute it, and said so.
         Err(Errno::ESRCH) => return Ok(Duration::ZERO),
+        Ok(_) => return Err(InjectError::Ended),
         Err(errno) => return Err(InjectError::trace("wait for the program's start", errno)),
     }
     let began = Instant::now();

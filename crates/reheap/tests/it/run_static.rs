@@ -102,6 +102,25 @@ fn inspect_sees_in_the_process_what_the_file_does_not_have() {
 }
 
 #[test]
+fn who_blocks_all_signals_gets_the_allocator_too() {
+    let programs = Programs::new();
+    // The first instruction of malloc is the jump.
+    let source = "#include <stdlib.h>\n\
+        int main(void) { return *(unsigned char *)malloc == 0xe9 ? 7 : 1; }\n";
+    let program = programs.compile("cc", "first_byte", source, &["-static"]);
+    let block = "import os, signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65)); \
+                 os.execv(sys.argv[1], sys.argv[1:])";
+    let mut blocking = Command::new("python3");
+    blocking.args(["-c", block]);
+    let wrapped = reheap_run("-a mimalloc", &program);
+    blocking.arg(wrapped.get_program()).args(wrapped.get_args());
+    for (name, value) in wrapped.get_envs() {
+        blocking.env(name, value.unwrap_or_default());
+    }
+    run(&mut blocking).ended_with(7);
+}
+
+#[test]
 fn what_cannot_work_is_refused_and_does_not_run() {
     let programs = Programs::new();
     let program = programs.compile("musl-gcc", "who", WHO, &["-static"]);
