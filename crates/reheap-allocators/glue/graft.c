@@ -7,6 +7,7 @@
 // - The program's `errno` is where its libc has it. Whoever puts the allocator in writes down where that is.
 // - Options are those that are baked in. The environment is out of reach before the program's first instruction.
 // - A lock belongs to a process. If a thread holds it while another one forks, nobody holds it in the child.
+#define _GNU_SOURCE
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>

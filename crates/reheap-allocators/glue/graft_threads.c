@@ -9,6 +9,7 @@
 // - Only a thread that ended has left everything in order. In the child of a fork, the others are gone in the middle of
 //   whatever they did, so their entries are removed and nothing else. The number of the process tells.
 // - Whoever lets a thread end takes its place for as long (`__reheap_end_thread`).
+#define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -8,7 +8,7 @@ use crate::catalogue::Allocator;
 use crate::link_kind::LinkKind;
 use crate::memory::{self, MemoryFunctions};
 use crate::preload::{self, PreloadError};
-use crate::target::Target;
+use crate::target::{Architecture, Libc, Target};
 use crate::upstream::{self, Toolchain};
 use std::path::{Path, PathBuf};
 
@@ -31,6 +31,13 @@ const LINK_FLAGS: [&str; 1] = ["-nostdlib"];
 /// The objects of reheap-mem with these functions.
 const MEMORY_OBJECTS: [&str; 3] = ["copy.o", "level.o", "set.o"];
 const LIBRARIES: [&str; 1] = ["-lgcc"];
+
+/// Whether there is such a library of an allocator for the target. It is built for musl, and the same for both libcs.
+pub fn exists(allocator: &Allocator, target: &Target) -> bool {
+    let recipe = allocator.build.as_ref();
+    let can_be_grafted = recipe.is_some_and(|recipe| recipe.graft.is_ok());
+    can_be_grafted && (target.arch(), target.libc()) == (Architecture::X86_64, Libc::Musl)
+}
 
 /// The library of an allocator, built now or taken from the cache.
 ///
@@ -86,15 +93,21 @@ fn entry_name(allocator: &'static Allocator, target: &Target, toolchain: &Toolch
     let built = recipe.map_or_else(String::new, |recipe| {
         upstream::entry_name(allocator, recipe, target, LinkKind::Graft, toolchain)
     });
-    let flags = [LINK_FLAGS, LIBRARIES].concat().join(" ");
-    let memory = memory::key(MemoryFunctions::Fast, target.arch());
+    let key = hash([built.as_bytes(), key(allocator, target).as_bytes()]);
+    format!("{}-{target}-{}", allocator.stem(), &key[..16])
+}
+
+/// A hash of everything that goes into the library, except the compilers.
+pub(crate) fn key(allocator: &Allocator, target: &Target) -> String {
+    let recipe = allocator.build.as_ref();
     let parts = [
-        memory.unwrap_or_default(),
-        built,
+        recipe.map_or_else(String::new, |recipe| {
+            upstream::ingredients_for(recipe, LinkKind::Graft, target)
+        }),
+        memory::key(MemoryFunctions::Fast, target.arch()).unwrap_or_default(),
         preload::key(allocator, target),
         exports().join(" "),
-        flags,
+        [LINK_FLAGS, LIBRARIES].concat().join(" "),
     ];
-    let key = hash(parts.iter().map(String::as_bytes));
-    format!("{}-{target}-{}", allocator.stem(), &key[..16])
+    hash(parts.iter().map(String::as_bytes))
 }

@@ -6,6 +6,7 @@
 //! ```text
 //! manifest.json
 //! preloads/<target>/lib<allocator>-<version>.so
+//! grafts/<target>/lib<allocator>-<version>.so      for finished executables
 //! own/<target>/lib<name>.so                        libraries of reheap's own
 //! static/<target>/<allocator>.a                    upstream's objects and the glue, for a derived libc
 //! static/<target>/memory-functions.a
@@ -24,6 +25,7 @@ mod produce;
 use crate::built::BuiltAllocator;
 use crate::cache::{CacheError, sha256, write_by_rename};
 use crate::catalogue::Allocator;
+use crate::graft;
 use crate::link_kind::LinkKind;
 use crate::memory::{self, BuiltMemoryFunctions, MemoryFunctions};
 use crate::own_library::OwnLibrary;
@@ -108,6 +110,8 @@ pub struct File {
 pub enum Kind {
     /// A shared library with an allocator.
     Preload,
+    /// A library with an allocator that goes into finished executables.
+    Graft,
     /// A library of reheap's own.
     Own,
     /// The objects of an allocator, for a derived libc.
@@ -122,6 +126,7 @@ impl Kind {
     fn directory(self) -> &'static str {
         match self {
             Self::Preload => "preloads",
+            Self::Graft => "grafts",
             Self::Own => "own",
             Self::Static | Self::MemoryFunctions => "static",
             Self::Program => "programs",
@@ -419,6 +424,19 @@ impl Prebuilt {
         self.listed(Kind::Preload, target, &name, &key).is_some()
     }
 
+    /// The library with an allocator that goes into finished executables.
+    ///
+    /// # Errors
+    /// Those of [`Prebuilt::find`].
+    pub fn graft(
+        &self,
+        allocator: &Allocator,
+        target: &Target,
+    ) -> Result<Option<Found>, PrebuiltError> {
+        let key = graft::key(allocator, target);
+        self.find(Kind::Graft, target, &preload::file_name(allocator), &key)
+    }
+
     /// Why that preload is not among the files, if it could not be built.
     pub fn preload_left_out(&self, allocator: &Allocator, target: &Target) -> Option<&str> {
         let path = Kind::Preload.path(target, &preload::file_name(allocator));
@@ -570,7 +588,7 @@ fn read_listed(path: &Path, file: &File) -> Result<Vec<u8>, FileFault> {
 /// Whether a library or a program is for the processor. An archive is looked at when a libc is derived with it.
 fn fits(bytes: &[u8], kind: Kind, architecture: Architecture) -> bool {
     match kind {
-        Kind::Preload | Kind::Own | Kind::Program => {
+        Kind::Preload | Kind::Graft | Kind::Own | Kind::Program => {
             // `e_machine` of the ELF header
             let machine = bytes.get(18..20).map(|pair| [pair[0], pair[1]]);
             machine.map(u16::from_le_bytes) == Some(architecture.elf_machine())

@@ -102,7 +102,7 @@ fn toolchain(target: &Target) -> Result<Toolchain> {
 /// A library or a program must run with every libc that it is for.
 fn runs_everywhere(bytes: &[u8], file: &File, target: &Target) -> Result<(), NotPortable> {
     match file.kind {
-        Kind::Preload | Kind::Own | Kind::Program => portable::check(bytes, target),
+        Kind::Preload | Kind::Graft | Kind::Own | Kind::Program => portable::check(bytes, target),
         Kind::Static | Kind::MemoryFunctions => Ok(()),
     }
 }

@@ -3,6 +3,7 @@
 use super::{File, Kind, LeftOut, MEMORY_FUNCTIONS, PrebuiltError, REHEAP, of_objects};
 use crate::cache::{Cache, CacheError, sha256, write_by_rename};
 use crate::catalogue::{Allocator, CATALOGUE, Recipe};
+use crate::graft;
 use crate::link_kind::LinkKind;
 use crate::memory::{self, MemoryFunctions};
 use crate::own_library::{NOTHING, OwnLibrary};
@@ -203,6 +204,9 @@ impl Making<'_> {
         {
             paths.push(Kind::Static.path(self.target, &name));
         }
+        if graft::exists(allocator, self.target) {
+            paths.push(Kind::Graft.path(self.target, &preload::file_name(allocator)));
+        }
         let reason = "this package has only some of the allocators".to_owned();
         let left_out = paths.into_iter().map(|path| LeftOut {
             path,
@@ -211,7 +215,7 @@ impl Making<'_> {
         self.produced.left_out.extend(left_out);
     }
 
-    /// The allocator's preload; for musl, also its objects for a derived libc.
+    /// The allocator's preload; for musl, also its objects for a derived libc, and its library for finished executables.
     fn allocator(
         &mut self,
         allocator: &'static Allocator,
@@ -228,6 +232,11 @@ impl Making<'_> {
             let result = self.objects(allocator, recipe, &name, key, cache);
             self.unless_left_out(place, result)?;
         }
+        if graft::exists(allocator, self.target) {
+            let place = Kind::Graft.path(self.target, &preload::file_name(allocator));
+            let result = self.graft(allocator, recipe, cache);
+            self.unless_left_out(place, result)?;
+        }
         Ok(())
     }
 
@@ -238,10 +247,31 @@ impl Making<'_> {
         cache: &Cache,
     ) -> Result<(), ProduceError> {
         let library = preload::build(allocator, self.target, self.toolchain, cache)?;
-        let library = fs::read(&library).map_err(CacheError::new("read", &library))?;
         let key = preload::key(allocator, self.target);
-        let name = preload::file_name(allocator);
-        self.add(Kind::Preload, &name, key, &library)?;
+        self.library(Kind::Preload, allocator, recipe, key, &library)
+    }
+
+    fn graft(
+        &mut self,
+        allocator: &'static Allocator,
+        recipe: &Recipe,
+        cache: &Cache,
+    ) -> Result<(), ProduceError> {
+        let library = graft::build(allocator, self.target, self.toolchain, cache)?;
+        let key = graft::key(allocator, self.target);
+        self.library(Kind::Graft, allocator, recipe, key, &library)
+    }
+
+    fn library(
+        &mut self,
+        kind: Kind,
+        allocator: &Allocator,
+        recipe: &Recipe,
+        key: String,
+        library: &Path,
+    ) -> Result<(), ProduceError> {
+        let bytes = fs::read(library).map_err(CacheError::new("read", library))?;
+        self.add(kind, &preload::file_name(allocator), key, &bytes)?;
         self.last_has(allocator, recipe);
         Ok(())
     }
@@ -315,7 +345,7 @@ impl Making<'_> {
         let parent = place.parent().unwrap_or(self.directory);
         fs::create_dir_all(parent).map_err(CacheError::new("make the directory", parent))?;
         let mode = match kind {
-            Kind::Preload | Kind::Own | Kind::Program => 0o755,
+            Kind::Preload | Kind::Graft | Kind::Own | Kind::Program => 0o755,
             Kind::Static | Kind::MemoryFunctions => 0o644,
         };
         write_by_rename(&place, bytes, mode)?;

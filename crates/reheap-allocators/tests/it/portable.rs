@@ -7,10 +7,10 @@ use reheap_allocators::cache::Cache;
 use reheap_allocators::catalogue::{self, Allocator};
 use reheap_allocators::compiler::{self, Language};
 use reheap_allocators::portable::{self, NotPortable};
-use reheap_allocators::preload;
 use reheap_allocators::target::{Architecture, Libc, Target};
 use reheap_allocators::upstream::Toolchain;
-use reheap_elf::linkage;
+use reheap_allocators::{graft, preload};
+use reheap_elf::{imports, linkage};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -88,6 +88,16 @@ fn a_library_for_this_systems_own_glibc_or_with_more_libraries_is_refused() {
         portable::check(&bytes[..100], &target),
         Err(NotPortable::Damaged(_))
     ));
+}
+
+#[test]
+fn what_goes_into_finished_executables_asks_for_no_libc_at_all() {
+    let target = Target::new(Architecture::X86_64, Libc::Musl);
+    let (allocator, toolchain) = (catalogue::default_allocator(), toolchain_of_zig(&target));
+    let library = graft::build(allocator, &target, &toolchain, &cache()).unwrap();
+    let bytes = std::fs::read(library).unwrap();
+    assert!(imports::read(&bytes).unwrap().names.is_empty());
+    assert!(linkage::read(bytes.as_slice()).unwrap().needed.is_empty());
 }
 
 #[test]

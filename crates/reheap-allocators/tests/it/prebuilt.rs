@@ -12,7 +12,7 @@ use reheap_allocators::program::Program;
 use reheap_allocators::target::{Libc, Target};
 use reheap_allocators::tuning::Tuning;
 use reheap_allocators::upstream::{self, Toolchain};
-use reheap_allocators::{canary, preload};
+use reheap_allocators::{canary, graft, preload};
 use reheap_elf::identify::{self, Kind};
 use std::fs;
 use std::path::PathBuf;
@@ -95,6 +95,8 @@ fn what_was_produced_is_found_and_is_what_would_be_built_here() {
         let found = prebuilt.preload(allocator, &target).unwrap().unwrap();
         let built = preload::build(allocator, &target, &toolchain, &cache()).unwrap();
         assert!(found.bytes == fs::read(built).unwrap());
+        let graft = prebuilt.graft(allocator, &target).unwrap();
+        assert_eq!(graft.is_some(), graft::exists(allocator, &target));
     }
     let canary = prebuilt.own_library(&canary::LIBRARY, &target).unwrap();
     assert!(canary.unwrap().path.is_file());

@@ -137,13 +137,21 @@ impl Workshop {
     ) -> anyhow::Result<Vec<u8>> {
         refuse_missing(choice, target)?;
         let (allocator, tuning) = (choice.allocator, &choice.tuning);
-        let (toolchain, cache) = (self.toolchain(allocator, target)?, self.cache()?);
-        let is_built = graft::is_built(allocator, target, &toolchain, cache);
-        let library = self.while_building(choice, target, is_built, || {
-            graft::build(allocator, target, &toolchain, cache)
-        })?;
+        let library = match self.find_prebuilt(|prebuilt| prebuilt.graft(allocator, target))? {
+            Some(found) => found.path,
+            None => self.build_graft(choice, target)?,
+        };
         let target = Target::new(target.arch(), libc);
         Ok(preload::tuned(&library, allocator, tuning, &target)?)
+    }
+
+    fn build_graft(&self, choice: &Choice, target: &Target) -> anyhow::Result<PathBuf> {
+        let allocator = choice.allocator;
+        let (toolchain, cache) = (self.toolchain(allocator, target)?, self.cache()?);
+        let is_built = graft::is_built(allocator, target, &toolchain, cache);
+        self.while_building(choice, target, is_built, || {
+            graft::build(allocator, target, &toolchain, cache)
+        })
     }
 }
 

@@ -4,6 +4,7 @@
 use crate::common;
 use crate::common::image::{Image, in_namespace, musl_linker};
 use crate::common::prebuilt::produce;
+use crate::common::suite::program;
 use crate::common::{Project, allocator_in, cache, reheap, run};
 use reheap_allocators::target::{Libc, Target};
 use serde_json::{Value, json};
@@ -186,6 +187,30 @@ fn the_catalogue_says_why_a_library_is_not_prebuilt() {
         list.contains("\"glibc\": \"no compiler took it\""),
         "{list}"
     );
+}
+
+#[test]
+fn a_finished_executable_gets_its_allocator_without_a_compiler() {
+    let package = Installed::new();
+    let directory = tempfile::tempdir().unwrap();
+    let (tool, cache) = (
+        directory.path().join("tool"),
+        directory.path().join("cache"),
+    );
+    run(Command::new("musl-gcc")
+        .arg("-static")
+        .arg(program("hello.c"))
+        .arg("-o")
+        .arg(&tool))
+    .succeeded();
+    let mut graft = package.reheap("graft");
+    graft.arg(&tool).env("REHEAP_CACHE_DIR", &cache);
+    run(graft.env("PATH", directory.path()))
+        .succeeded()
+        .did_not_say("building");
+    let grafted = directory.path().join("tool.reheap");
+    assert_eq!(allocator_in(&grafted), "mimalloc");
+    run(&mut Command::new(grafted)).succeeded();
 }
 
 #[test]
