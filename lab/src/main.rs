@@ -12,6 +12,7 @@ mod demo;
 mod emulator;
 mod figures;
 mod fuzz;
+mod grafts;
 mod inspect_corpus;
 mod known;
 mod machine;
@@ -65,6 +66,9 @@ enum Task {
         /// Only programs that nobody here wrote, from the registries, at everyday work
         #[arg(long, conflicts_with_all = ["hardened", "scaling", "published"])]
         real: bool,
+        /// Only released static programs, as they are, grafted, and for glibc; `start` for what their start costs
+        #[arg(long, conflicts_with_all = ["hardened", "scaling", "published", "real"])]
+        graft: bool,
         /// Only these programs; `figures` for what reheap itself costs
         only: Vec<String>,
     },
@@ -185,15 +189,18 @@ fn run(task: Task) -> anyhow::Result<()> {
             scaling,
             published,
             real,
+            graft,
             only,
         } => {
-            let subject = match (hardened, scaling, published, real) {
-                (true, ..) => Subject::Hardened,
-                (_, true, ..) => Subject::Scaling,
-                (_, _, true, _) => Subject::Published,
-                (.., true) => Subject::Real,
-                _ => Subject::All,
-            };
+            let chosen = [
+                (hardened, Subject::Hardened),
+                (scaling, Subject::Scaling),
+                (published, Subject::Published),
+                (real, Subject::Real),
+                (graft, Subject::Graft),
+            ];
+            let chosen = chosen.into_iter().find(|(is_chosen, _)| *is_chosen);
+            let subject = chosen.map_or(Subject::All, |(_, subject)| subject);
             measure::run(&workspace, rounds, machine, subject, &only)
         }
         Task::Demo { all } => demo::run(workspace, all),

@@ -4,6 +4,7 @@
 //! built here.
 
 use crate::figures;
+use crate::grafts;
 use crate::known::{CRATES, Known};
 use crate::machine::Machine;
 use crate::measurement::{self, without_places};
@@ -13,6 +14,7 @@ use crate::programs::{self, Commands, Prepared, RustProgram, ServerProgram, Syst
 use crate::published;
 use crate::real;
 use crate::scaling;
+use crate::start;
 use anyhow::Result;
 use std::path::Path;
 use std::process::Command;
@@ -58,6 +60,8 @@ pub(crate) enum Subject {
     Published,
     /// Programs that nobody here wrote.
     Real,
+    /// Released static programs, with an allocator grafted into them.
+    Graft,
 }
 
 /// What takes part, and where the raw data goes.
@@ -103,6 +107,14 @@ const ONLY_REAL: Plan = Plan {
     directory: real::DIRECTORY,
 };
 
+const ONLY_GRAFT: Plan = Plan {
+    linked: "",
+    crates: &[],
+    preloaded: "",
+    programs: &[],
+    directory: grafts::DIRECTORY,
+};
+
 const ONLY_SCALING: Plan = Plan {
     linked: scaling::VARIANTS,
     crates: &[],
@@ -125,6 +137,7 @@ pub(crate) fn run(
         Subject::Scaling => &ONLY_SCALING,
         Subject::Published => &ONLY_PUBLISHED,
         Subject::Real => &ONLY_REAL,
+        Subject::Graft => &ONLY_GRAFT,
     };
     let progress = Progress::start();
     let machine = Machine::describe()?;
@@ -136,7 +149,7 @@ pub(crate) fn run(
     files::make_directory(&raw)?;
     let known = match subject {
         Subject::All | Subject::Published | Subject::Real => Known::prepare(workspace, &progress)?,
-        Subject::Hardened | Subject::Scaling => Known::default(),
+        Subject::Hardened | Subject::Scaling | Subject::Graft => Known::default(),
     };
     let measuring = Measuring {
         workspace,
@@ -154,6 +167,7 @@ pub(crate) fn run(
         Subject::Scaling => Prepared::of_rust(scaling::programs(workspace)),
         Subject::Published => published::prepare(workspace, &progress, &known, is_chosen)?,
         Subject::Real => real::prepare(workspace, &progress, &known, is_chosen)?,
+        Subject::Graft => grafts::prepare(workspace, &progress, is_chosen)?,
         Subject::All | Subject::Hardened => programs::prepare(workspace, &progress)?,
     };
     prepared.rust.retain(|program| is_chosen(program.name));
@@ -180,6 +194,12 @@ pub(crate) fn run(
     if subject == Subject::All && is_chosen("figures") {
         let figures = figures::measure(workspace, &progress)?;
         files::write(directory.join("figures.json"), files::json(&figures)?)?;
+    }
+    if subject == Subject::Graft && is_chosen("start") {
+        files::write(
+            raw.join(start::RAW),
+            start::of_grafts(workspace, &progress)?,
+        )?;
     }
     pages::write(workspace, &directory)?;
     progress.say(format!("written to `{}`", directory.display()));

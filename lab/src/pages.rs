@@ -16,6 +16,7 @@ pub(crate) mod tables;
 
 use crate::attacks;
 use crate::figures::Figures;
+use crate::grafts;
 use crate::many_processors;
 use crate::measurement;
 use crate::profiles;
@@ -125,6 +126,12 @@ pub(crate) fn pages(workspace: &Workspace, directory: &Path) -> Result<Vec<Page>
     } else {
         None
     };
+    let grafted = directory.join(grafts::DIRECTORY);
+    if grafted.exists() {
+        let measured = Measurements::read(&grafted)?.preloaded;
+        page(grafts::CHART, grafts::chart(&measured, &measurements.day)?);
+        page(grafts::PAGE, grafts::page(&grafted, &measured)?);
+    }
     let repeated = directory.join(published::DIRECTORY);
     if repeated.exists() {
         let path = directory.join(published::PAGE);

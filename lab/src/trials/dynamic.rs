@@ -9,16 +9,14 @@ use super::cache;
 use super::dynamic_rows::DynamicRow;
 use super::packages;
 use super::records::{DynamicTrial, Evidence, Plain, Under, Verdict};
+use super::runs::{self, DEADLINE, Ran, judge, last_lines, trial_directory, with_mode};
 use crate::machine::today;
-use anyhow::{Context, Result, bail, ensure};
-use reheap_bench::results::Outcome;
-use reheap_bench::run::{CommandLine, Finished, Launcher, Limits};
+use anyhow::{Context, Result, ensure};
+use reheap_bench::run::Launcher;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs;
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -30,12 +28,6 @@ use xtask::workspace::Workspace;
 
 /// Where Debian's programs are; those that somebody put elsewhere are not on trial.
 const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
-/// How long a plain run may take, and how long any run may take in any case.
-const DEADLINE: Duration = Duration::from_secs(120);
-/// How many times as long as the plain run one under an allocator may take, beyond that.
-const PATIENCE: f64 = 20.0;
-/// How much of standard error is kept when something is wrong.
-const STDERR_LINES: usize = 12;
 
 /// The library of each allocator, built, by its file name.
 pub(super) struct Libraries {
@@ -76,15 +68,6 @@ enum How<'a> {
     Under(&'a str),
     /// Under this allocator, with the dynamic linker's log in this directory.
     Logged(&'a str, &'a Path),
-}
-
-/// One run and what is compared of it.
-struct Ran {
-    outcome: Outcome,
-    seconds: f64,
-    stdout: Vec<u8>,
-    stdout_sha256: String,
-    stderr: Vec<u8>,
 }
 
 /// All that the runs of one program share.
@@ -140,16 +123,7 @@ impl Trial<'_> {
             first.outcome,
             String::from_utf8_lossy(&first.stdout),
         );
-        if let Some(difference) = difference(&first, &second) {
-            bail!("two plain runs are not the same: {difference}");
-        }
-        let plain = Plain {
-            outcome: first.outcome.to_string(),
-            seconds: first.seconds,
-            stdout_bytes: first.stdout.len() as u64,
-            stdout_sha256: first.stdout_sha256.clone(),
-            stderr_is_compared: first.stderr == second.stderr,
-        };
+        let plain = runs::plain(&first, &second)?;
         Ok((plain, first))
     }
 
@@ -162,7 +136,7 @@ impl Trial<'_> {
                 evidence: None,
             });
         }
-        let deadline = DEADLINE + Duration::from_secs_f64(first.seconds * PATIENCE);
+        let deadline = runs::deadline(plain);
         let ran = self.run(How::Under(allocator), deadline)?;
         let mut verdict = judge(&ran, first, plain);
         let mut shown = ran.stderr;
@@ -212,32 +186,23 @@ impl Trial<'_> {
 
     fn run(&self, how: How<'_>, deadline: Duration) -> Result<Ran> {
         let directory = trial_directory()?;
-        let command = self.command(how, directory.path())?;
-        let limits = Limits {
-            time: Some(deadline),
-            ..Limits::default()
-        };
-        let finished = self.launcher.run(&command, &limits, &[])?;
-        Ran::new(finished, directory.path())
+        let arguments = self.arguments(how, directory.path())?;
+        runs::run(&self.launcher, arguments, directory.path(), deadline)
     }
 
     /// The script, in an environment that holds nothing of the user's.
-    fn command(&self, how: How<'_>, directory: &Path) -> Result<CommandLine> {
+    fn arguments(&self, how: How<'_>, directory: &Path) -> Result<Vec<OsString>> {
         let scripts = self.workspace.root.join("lab/trials");
-        let mut arguments: Vec<OsString> = vec!["-i".into(), "-C".into(), directory.into()];
-        let mut set = |name: &str, value: &Path| {
-            let mut variable = OsString::from(format!("{name}="));
-            variable.push(value);
-            arguments.push(variable);
-        };
-        set("PATH", Path::new(PATH));
-        set("LC_ALL", Path::new("C.UTF-8"));
-        set("TZ", Path::new("UTC"));
-        set("HOME", directory);
-        set("TMPDIR", directory);
-        set("TRIALS", &scripts);
-        set("PORT", Path::new(&free_port()?.to_string()));
-        set("REHEAP_CACHE_DIR", &self.libraries.cache);
+        let port = OsString::from(free_port()?.to_string());
+        let mut arguments = runs::environment(
+            directory,
+            &[
+                ("PATH", PATH.as_ref()),
+                ("TRIALS", scripts.as_os_str()),
+                ("PORT", &port),
+                ("REHEAP_CACHE_DIR", self.libraries.cache.as_os_str()),
+            ],
+        );
         if let How::Under(allocator) | How::Logged(allocator, _) = how {
             let reheap = self.workspace.reheap();
             arguments.push(reheap.get_program().to_owned());
@@ -251,71 +216,8 @@ impl Trial<'_> {
         }
         arguments.extend(["sh", "-eu"].map(OsString::from));
         arguments.push(scripts.join(format!("{}.sh", self.row.name)).into());
-        Ok(CommandLine {
-            program: "/usr/bin/env".into(),
-            arguments,
-            ..CommandLine::default()
-        })
+        Ok(arguments)
     }
-}
-
-impl Ran {
-    /// The directory has another name in each run.
-    fn new(finished: Finished, directory: &Path) -> Result<Ran> {
-        let whole = |output: &reheap_bench::run::Output| {
-            let bytes = output.whole().context("a trial prints more than 128 KiB")?;
-            let text = String::from_utf8_lossy(&bytes);
-            anyhow::Ok(
-                text.replace(&*directory.to_string_lossy(), "DIRECTORY")
-                    .into_bytes(),
-            )
-        };
-        Ok(Ran {
-            outcome: finished.outcome,
-            seconds: finished.cost.wall_seconds,
-            stdout: whole(&finished.stdout)?,
-            stdout_sha256: finished.stdout.sha256.clone(),
-            stderr: whole(&finished.stderr)?,
-        })
-    }
-}
-
-fn judge(ran: &Ran, first: &Ran, plain: &Plain) -> Verdict {
-    match ran.outcome {
-        Outcome::TimedOut => return Verdict::Hung,
-        Outcome::Signalled(signal) => return Verdict::Crashed(signal_name(signal)),
-        // A shell says so when a program that it started ended by a signal.
-        Outcome::Exited(code) if code > 128 && ran.outcome != first.outcome => {
-            return Verdict::Crashed(signal_name(code - 128));
-        }
-        _ => {}
-    }
-    if let Some(difference) = difference(first, ran) {
-        return Verdict::Differs(difference);
-    }
-    if plain.stderr_is_compared && ran.stderr != first.stderr {
-        Verdict::Differs("standard error".to_owned())
-    } else {
-        Verdict::Same
-    }
-}
-
-/// What is not the same in the exit code or the standard output.
-fn difference(one: &Ran, other: &Ran) -> Option<String> {
-    if one.outcome != other.outcome {
-        return Some(format!("{}, not {}", other.outcome, one.outcome));
-    }
-    if one.stdout == other.stdout {
-        return None;
-    }
-    let texts = [one, other].map(|ran| String::from_utf8_lossy(&ran.stdout));
-    let lines = texts[0].lines().map(Some).chain([None]);
-    let others = texts[1].lines().map(Some).chain([None]);
-    let mut pairs = lines.zip(others).enumerate();
-    let (number, (line, other)) = pairs.find(|(_, (line, other))| line != other)?;
-    let shown = |line: Option<&str>| line.map_or("nothing".to_owned(), |line| format!("`{line}`"));
-    let (line, other) = (shown(line), shown(other));
-    Some(format!("line {} is {other}, not {line}", number + 1))
 }
 
 fn read_logs(directory: &Path, program: &str, library: &str) -> Result<Evidence> {
@@ -335,11 +237,6 @@ fn read_logs(directory: &Path, program: &str, library: &str) -> Result<Evidence>
     Ok(evidence)
 }
 
-/// A directory that daemons under another user's name can enter.
-fn trial_directory() -> Result<TempDir> {
-    with_mode(0o755)
-}
-
 /// A directory in which processes of every user can write to each other's files: one that changes its user and then
 /// executes another program has that one's log added to its own. With the sticky bit Linux would refuse that
 /// (`fs.protected_regular`).
@@ -347,94 +244,8 @@ fn log_directory() -> Result<TempDir> {
     with_mode(0o777)
 }
 
-fn with_mode(mode: u32) -> Result<TempDir> {
-    let directory = tempfile::Builder::new()
-        .prefix("trial-")
-        .tempdir()
-        .context("cannot make a temporary directory")?;
-    fs::set_permissions(directory.path(), fs::Permissions::from_mode(mode))
-        .context("cannot open a temporary directory to others")?;
-    Ok(directory)
-}
-
 fn free_port() -> Result<u16> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).context("cannot find a free port")?;
     let address = listener.local_addr().context("cannot find a free port")?;
     Ok(address.port())
-}
-
-/// Signals that tell of a crash by their names, others by their numbers (signal(7)).
-fn signal_name(signal: i32) -> String {
-    let name = match signal {
-        4 => "SIGILL",
-        5 => "SIGTRAP",
-        6 => "SIGABRT",
-        7 => "SIGBUS",
-        8 => "SIGFPE",
-        9 => "SIGKILL",
-        11 => "SIGSEGV",
-        15 => "SIGTERM",
-        31 => "SIGSYS",
-        other => return format!("signal {other}"),
-    };
-    name.to_owned()
-}
-
-fn last_lines(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    let lines: Vec<&str> = text.trim().lines().collect();
-    lines[lines.len().saturating_sub(STDERR_LINES)..].join("\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ran(outcome: Outcome, stdout: &str) -> Ran {
-        Ran {
-            outcome,
-            seconds: 0.1,
-            stdout: stdout.as_bytes().to_vec(),
-            stdout_sha256: String::new(),
-            stderr: Vec::new(),
-        }
-    }
-
-    fn verdict(run: &Ran) -> Verdict {
-        let plain = Plain {
-            outcome: String::new(),
-            seconds: 0.1,
-            stdout_bytes: 0,
-            stdout_sha256: String::new(),
-            stderr_is_compared: true,
-        };
-        judge(run, &ran(Outcome::Exited(0), "one\ntwo\n"), &plain)
-    }
-
-    #[test]
-    fn a_run_with_the_same_output_is_the_same() {
-        assert_eq!(
-            verdict(&ran(Outcome::Exited(0), "one\ntwo\n")),
-            Verdict::Same
-        );
-    }
-
-    #[test]
-    fn the_first_line_that_differs_is_shown() {
-        let told = |text: &str| Verdict::Differs(text.to_owned());
-        let found = verdict(&ran(Outcome::Exited(0), "one\n2\n"));
-        assert_eq!(found, told("line 2 is `2`, not `two`"));
-        let found = verdict(&ran(Outcome::Exited(0), "one\n"));
-        assert_eq!(found, told("line 2 is nothing, not `two`"));
-        let found = verdict(&ran(Outcome::Exited(1), "one\ntwo\n"));
-        assert_eq!(found, told("exit code 1, not exit code 0"));
-    }
-
-    #[test]
-    fn a_crash_is_seen_through_the_shell_that_started_the_program() {
-        let crashed = Verdict::Crashed("SIGSEGV".to_owned());
-        assert_eq!(verdict(&ran(Outcome::Signalled(11), "")), crashed);
-        assert_eq!(verdict(&ran(Outcome::Exited(139), "")), crashed);
-        assert_eq!(verdict(&ran(Outcome::TimedOut, "")), Verdict::Hung);
-    }
 }

@@ -3,20 +3,34 @@
 use super::dynamic_rows;
 use super::records::{DynamicTrial, Records, Verdict};
 use super::static_rows;
+use crate::grafts::{self, Expected};
 use crate::machine::Machine;
 use anyhow::Result;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// Both tables, each in the order of its rows. A program that has not been tried yet is not in it.
-pub(super) fn page(machine: &Machine, records: &Records, allocators: &[&str]) -> Result<String> {
+/// A table of each kind, in the order of its rows. A program that has not been tried yet is not in it.
+pub(super) fn page(
+    machine: &Machine,
+    records: &Records,
+    allocators: &[&str],
+    grafted: &[&str],
+) -> Result<String> {
     let mut text = format!(
         "# Real programs under every allocator\n\n{machine}.\nMade by `cargo lab trials`, last on {}; the same as data, \
          with the digests of what was compared, in trials.json.\n",
         records.day,
     );
-    dynamic_table(&mut text, records, allocators)?;
-    static_table(&mut text, records, allocators)?;
+    if !records.dynamic.is_empty() {
+        dynamic_table(&mut text, records, allocators)?;
+    }
+    if !records.built.is_empty() {
+        static_table(&mut text, records, allocators)?;
+    }
+    if !records.graft.is_empty() {
+        graft_table(&mut text, records, grafted)?;
+        refused_grafts(&mut text, records)?;
+    }
     explanations(&mut text, records)?;
     Ok(text)
 }
@@ -98,6 +112,96 @@ fn static_table(text: &mut String, records: &Records, allocators: &[&str]) -> Re
             )?;
         }
         text.push('\n');
+    }
+    Ok(())
+}
+
+fn graft_table(text: &mut String, records: &Records, allocators: &[&str]) -> Result<()> {
+    let grafted = records.graft.values().flat_map(|trial| trial.with.values());
+    let verdicts = grafted.map(|grafted| &grafted.verdict);
+    writeln!(
+        text,
+        "\n## Grafted programs\n\n{}.\n\nEach is an executable as its project released it (those of the registries are pinned by SHA-256), \
+         with its own malloc from musl or glibc. It runs\ntwice as it is and must do the same both times, and then as \
+         `reheap graft` wrote it. **same** means the same exit codes,\nstandard output and, where the plain runs agree on \
+         it, standard error; that `reheap inspect` finds the allocator in the new file;\nand that `--undo` gives the \
+         released file, byte for byte. The work is in `lab/src/grafts/rows.rs`.\n",
+        summary(records.graft.len(), verdicts),
+    )?;
+    writeln!(
+        text,
+        "| program | released as | MB | what it does | found by | functions | KiB more | {} |",
+        allocators.join(" | ")
+    )?;
+    writeln!(
+        text,
+        "| --- | --- | --: | --- | --- | --: | --: |{}",
+        " --- |".repeat(allocators.len())
+    )?;
+    for row in grafts::ROWS {
+        let (Some(trial), Expected::Works { does, .. }) =
+            (records.graft.get(row.name), &row.expected)
+        else {
+            continue;
+        };
+        let megabytes = trial.bytes as f64 / 1e6;
+        let done = trial
+            .with
+            .values()
+            .find_map(|grafted| grafted.done.as_ref());
+        let (found_by, functions, more) = done.map_or_else(Default::default, |done| {
+            let more = done.more_bytes.div_ceil(1024);
+            (
+                done.found_by.as_str(),
+                done.functions.len().to_string(),
+                more.to_string(),
+            )
+        });
+        write!(
+            text,
+            "| {} | {} | {megabytes:.1} | {does} | {found_by} | {functions} | {more} |",
+            row.name, trial.origin
+        )?;
+        for allocator in allocators {
+            let cell = trial.with.get(*allocator);
+            let cell = cell.map_or(String::new(), |with| match &with.verdict {
+                Verdict::Refused(_) => "**refused**".to_owned(),
+                verdict => escaped(&verdict.cell()),
+            });
+            write!(text, " {cell} |")?;
+        }
+        text.push('\n');
+    }
+    Ok(())
+}
+
+/// What reheap will not change, with its reason, and whether the row of the program says so too.
+fn refused_grafts(text: &mut String, records: &Records) -> Result<()> {
+    text.push_str(
+        "\n## Refused to graft\n\n| program | released as | MB | reason | expected |\n| --- | --- | --: | --- | --- |\n",
+    );
+    for row in grafts::ROWS {
+        let Some(trial) = records.graft.get(row.name) else {
+            continue;
+        };
+        let mut verdicts = trial.with.values().map(|grafted| &grafted.verdict);
+        let Some(reason) = verdicts.find_map(|verdict| match verdict {
+            Verdict::Refused(reason) => Some(reason),
+            _ => None,
+        }) else {
+            continue;
+        };
+        let is_expected =
+            matches!(row.expected, Expected::Refused(because) if reason.contains(because));
+        writeln!(
+            text,
+            "| {} | {} | {:.1} | {} | {} |",
+            row.name,
+            trial.origin,
+            trial.bytes as f64 / 1e6,
+            escaped(reason),
+            if is_expected { "yes" } else { "**no**" }
+        )?;
     }
     Ok(())
 }

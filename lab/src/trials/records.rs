@@ -18,6 +18,8 @@ pub(super) struct Records {
     pub(super) dynamic: BTreeMap<String, DynamicTrial>,
     #[serde(rename = "static")]
     pub(super) built: BTreeMap<String, StaticTrial>,
+    #[serde(default)]
+    pub(super) graft: BTreeMap<String, GraftTrial>,
 }
 
 /// A dynamic program: its plain run, and the same under each allocator.
@@ -125,6 +127,39 @@ pub(super) struct With {
     /// The end of the output, where it was not the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) output: Option<String>,
+}
+
+/// A released program, and what became of it with each allocator.
+#[derive(Serialize, Deserialize)]
+pub(super) struct GraftTrial {
+    pub(super) day: String,
+    pub(super) origin: String,
+    pub(super) bytes: u64,
+    pub(super) sha256: String,
+    /// Nothing for a program that is expected to be refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) plain: Option<Plain>,
+    pub(super) with: BTreeMap<String, Grafted>,
+}
+
+/// A program with an allocator.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Grafted {
+    #[serde(flatten)]
+    pub(super) verdict: Verdict,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) done: Option<GraftDone>,
+    /// The last lines of standard error, where the run was not the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) stderr: Option<String>,
+}
+
+/// What `reheap graft` says that it did.
+#[derive(Serialize, Deserialize)]
+pub(super) struct GraftDone {
+    pub(super) functions: Vec<String>,
+    pub(super) found_by: String,
+    pub(super) more_bytes: u64,
 }
 
 impl Records {
