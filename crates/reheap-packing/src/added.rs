@@ -1,5 +1,5 @@
 //! An allocator for an image that somebody else built: one layer with the preload for its libc, and the variables that
-//! load it. Also the way back.
+//! load it. Also the way back. If the image's program is static, the layer has that with the allocator in it.
 //!
 //! `LD_PRELOAD` fails silently, in an image as anywhere else. So the program that the image starts is found and judged
 //! first, as `reheap run` does. The libraries go to fixed paths below `/usr/lib/reheap`, and the variable names them with
@@ -20,22 +20,26 @@ use reheap_command::env_vars::LD_PRELOAD;
 use reheap_command::interrupt;
 use reheap_command::ui::{self, Failure};
 use reheap_image::added::{Addition, Checked, DIRECTORY, Restored, environment, value_of};
-use reheap_image::layer::Entry;
+use reheap_image::layer::{Content, Entry};
 use reheap_image::read::{Form, ReadError};
 use reheap_image::sealed::Sealed;
 use reheap_image::{Platform, Workplace};
 use reheap_subject::container::{self, Contents};
 use reheap_subject::program::Obstacle;
+use reheap_workshop::grafting::{self, Ungrafted};
 use reheap_workshop::workshop::{Network, Workshop};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 /// A library in the directory of those that reheap adds, to see whether `LD_PRELOAD` gets to the program.
 const ANY_LIBRARY: &str = "/usr/lib/reheap/$LIB/allocator.so";
-/// What the image says about it, in its labels and annotations.
-const LABEL: &str = "io.github.reheap.preload";
+/// What the image says about a preload, in its labels and annotations.
+const PRELOAD_LABEL: &str = "io.github.reheap.preload";
+/// What it says about a program with another allocator in it.
+const GRAFT_LABEL: &str = "io.github.reheap.graft";
 
 /// An image to change, and where the changed one goes.
 pub struct Change<'a> {
@@ -138,25 +142,32 @@ impl<'a> Change<'a> {
             Contents::new(&image.tree, &image.settings, &workplace).with_preload(ANY_LIBRARY);
         let judged = Judged::of(&contents, &image.settings);
         let judged = judged.map_err(|error| self.source.of_container(&verb, error))?;
-        self.refuse(&verb, &judged)?;
-        let target = judged
-            .target
-            .context("a program without obstacles has a target")?;
         let workshop = Workshop::new(Network::AsConfigured);
-        let library = workshop.preload(choice, &target)?;
-        let missing = judged.missing(&library, &target)?;
-        contents
-            .noted()
-            .map_err(|error| self.source.of_container(&verb, error))?;
-        self.refuse_library(&verb, &judged, &library, &missing)?;
-        let prepared = Prepared::new(choice, &target, &library, &image.settings, &workshop)?;
+        let check_reading = || {
+            let noted = contents.noted();
+            noted.map_err(|error| self.source.of_container(&verb, error))
+        };
+        let prepared = if judged.is_static() {
+            check_reading()?;
+            self.grafted(&verb, choice, &judged, &image, &workshop)?
+        } else {
+            self.refuse(&verb, &judged)?;
+            let target = judged
+                .target
+                .context("a program without obstacles has a target")?;
+            let library = workshop.preload(choice, &target)?;
+            let missing = judged.missing(&library, &target)?;
+            check_reading()?;
+            self.refuse_library(&verb, &judged, &library, &missing)?;
+            Prepared::new(choice, &target, &library, &image.settings, &workshop)?
+        };
         let title = format!("{name} {}", choice.allocator.version);
         let addition = Addition {
             title: title.clone(),
             command,
             files: prepared.files,
             environment: prepared.environment.clone(),
-            labels: BTreeMap::from([(LABEL.to_owned(), title.clone())]),
+            labels: BTreeMap::from([(prepared.label.to_owned(), title.clone())]),
             compression: self.arguments.compression(),
             time: super::time()?,
         };
@@ -172,12 +183,62 @@ impl<'a> Change<'a> {
             allocator: Some(title),
             removed,
             program: Some(judged.program.path.display().to_string()),
-            libc: Some(target.libc().to_string()),
+            libc: Some(prepared.libc.to_string()),
             environment: prepared.environment.into_iter().collect(),
             layer,
-            warnings: judged.program.environment.doubts(),
+            warnings: if judged.is_static() {
+                Vec::new()
+            } else {
+                judged.program.environment.doubts()
+            },
             proof: Some(judged.program.proof()),
             ..self.report(&image, &sealed, &written)
+        })
+    }
+
+    /// The image's static program with the allocator in it.
+    fn grafted(
+        &self,
+        verb: &str,
+        choice: &Choice,
+        judged: &Judged<'_>,
+        image: &Checked,
+        workshop: &Workshop,
+    ) -> anyhow::Result<Prepared> {
+        let (program, path) = (&judged.program, &judged.program.path);
+        let cannot = |reason: &dyn Display| {
+            let (image, path) = (self.image.display(), ui::printable(path));
+            Failure::failed(format!(
+                "cannot {verb} `{image}`: its program `{path}`: {reason}"
+            ))
+        };
+        if program.has_capabilities {
+            return Err(
+                cannot(&"it has file capabilities, which a changed file does not have").into(),
+            );
+        }
+        let bytes = judged.program_bytes().map_err(|error| cannot(&error))?;
+        let grafted = grafting::graft(choice, &bytes, workshop);
+        let grafted = grafted.map_err(|error| match error {
+            Ungrafted::Program(error) => cannot(&error).into(),
+            Ungrafted::Library(error) => error,
+        })?;
+        // A link stays one.
+        let path = image
+            .tree
+            .resolve(path)
+            .map_err(|e| self.source.explained(verb, e))?;
+        let path = path.unwrap_or_else(|| program.path.clone());
+        let entry = Entry {
+            content: Content::Bytes(grafted.bytes),
+            mode: program.mode,
+            owner: program.owner,
+        };
+        Ok(Prepared {
+            files: BTreeMap::from([(path, entry)]),
+            environment: Vec::new(),
+            label: GRAFT_LABEL,
+            libc: grafted.libc,
         })
     }
 
@@ -411,6 +472,8 @@ impl Report {
 struct Prepared {
     files: BTreeMap<PathBuf, Entry>,
     environment: Vec<(String, String)>,
+    label: &'static str,
+    libc: Libc,
 }
 
 impl Prepared {
@@ -440,6 +503,8 @@ impl Prepared {
         Ok(Self {
             files,
             environment: variables(choice, &path, settings),
+            label: PRELOAD_LABEL,
+            libc: target.libc(),
         })
     }
 }

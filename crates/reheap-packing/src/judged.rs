@@ -59,6 +59,22 @@ impl<'a> Judged<'a> {
         })
     }
 
+    /// The program's file.
+    pub(super) fn program_bytes(&self) -> anyhow::Result<Vec<u8>> {
+        let file = &self.program.file;
+        let mut bytes = vec![0; file.size_bytes() as usize];
+        file.read_at(0, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Whether the program is static and nothing else is in the way. What is preloaded does not reach it.
+    pub(super) fn is_static(&self) -> bool {
+        let is_no_matter =
+            |o: &Obstacle| matches!(o, Obstacle::Static(_) | Obstacle::OtherPreload { .. });
+        matches!(self.obstacles.first(), Some(Obstacle::Static(_)))
+            && self.obstacles.iter().all(is_no_matter)
+    }
+
     /// What of the image a library would need that is not there. The program needs its dynamic linker too, which is the
     /// libc of musl.
     pub(super) fn missing(&self, library: &Path, target: &Target) -> anyhow::Result<Vec<String>> {

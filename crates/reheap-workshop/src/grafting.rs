@@ -20,13 +20,50 @@ pub const CONTRACT: Contract<'static> = Contract {
 pub fn library(choice: &Choice, stock: &Stock<'_>, workshop: &Workshop) -> anyhow::Result<Library> {
     // That of the program: the others are refused.
     let target = Target::new(Architecture::X86_64, Libc::Musl);
-    let libc = if stock.has_glibc() {
+    let bytes = workshop.graft_library(choice, &target, libc_of(stock))?;
+    Library::parse(&bytes).context("cannot use the library with the allocator")
+}
+
+/// A program with another allocator in it, and its libc.
+pub struct Grafted {
+    /// The new file.
+    pub bytes: Vec<u8>,
+    /// The program's libc.
+    pub libc: Libc,
+}
+
+/// Why a program gets no allocator.
+pub enum Ungrafted {
+    /// Something of the program.
+    Program(GraftError),
+    /// There is no such library.
+    Library(anyhow::Error),
+}
+
+impl From<GraftError> for Ungrafted {
+    fn from(error: GraftError) -> Self {
+        Self::Program(error)
+    }
+}
+
+/// Puts the chosen allocator into a program.
+pub fn graft(choice: &Choice, program: &[u8], workshop: &Workshop) -> Result<Grafted, Ungrafted> {
+    check_allocator(choice.allocator).map_err(|failure| Ungrafted::Library(failure.into()))?;
+    let stock = Stock::examine(program)?;
+    let library = library(choice, &stock, workshop).map_err(Ungrafted::Library)?;
+    let grafted = reheap_graft::graft(&stock, &library, CONTRACT)?;
+    Ok(Grafted {
+        bytes: grafted.bytes,
+        libc: libc_of(&stock),
+    })
+}
+
+fn libc_of(stock: &Stock<'_>) -> Libc {
+    if stock.has_glibc() {
         Libc::Glibc
     } else {
         Libc::Musl
-    };
-    let bytes = workshop.graft_library(choice, &target, libc)?;
-    Library::parse(&bytes).context("cannot use the library with the allocator")
+    }
 }
 
 /// Refuses allocators that only work where a libc or a compiler helps.
