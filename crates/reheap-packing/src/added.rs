@@ -222,6 +222,7 @@ impl<'a> Change<'a> {
         let grafted = grafted.map_err(|error| match error {
             Ungrafted::Program(error) => cannot(&error).into(),
             Ungrafted::Library(error) => error,
+            Ungrafted::Unproved(error) => cannot(&error).into(),
         })?;
         // A link stays one.
         let path = image
@@ -238,7 +239,7 @@ impl<'a> Change<'a> {
             files: BTreeMap::from([(path, entry)]),
             environment: Vec::new(),
             label: GRAFT_LABEL,
-            libc: grafted.libc,
+            libc: judged.target.context("its libc is known")?.libc(),
         })
     }
 

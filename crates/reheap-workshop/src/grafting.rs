@@ -1,4 +1,4 @@
-//! The library of an allocator for a static executable that is already linked.
+//! Another allocator for a static executable that is already linked, or for its process.
 
 use crate::workshop::Workshop;
 use anyhow::Context as _;
@@ -7,7 +7,7 @@ use reheap_allocators::graft::{ERRNO_AT, REALLOC_OF_GLIBC};
 use reheap_allocators::target::{Architecture, Libc, Target};
 use reheap_command::choice::Choice;
 use reheap_command::ui::Failure;
-use reheap_graft::{Contract, GraftError, Library, LocateError, Stock};
+use reheap_graft::{Contract, Graft, GraftError, Grafted, Library, LocateError, Stock};
 use std::path::Path;
 
 /// What the library has beside the functions of the family.
@@ -20,16 +20,13 @@ pub const CONTRACT: Contract<'static> = Contract {
 pub fn library(choice: &Choice, stock: &Stock<'_>, workshop: &Workshop) -> anyhow::Result<Library> {
     // That of the program: the others are refused.
     let target = Target::new(Architecture::X86_64, Libc::Musl);
-    let bytes = workshop.graft_library(choice, &target, libc_of(stock))?;
+    let libc = if stock.has_glibc() {
+        Libc::Glibc
+    } else {
+        Libc::Musl
+    };
+    let bytes = workshop.graft_library(choice, &target, libc)?;
     Library::parse(&bytes).context("cannot use the library with the allocator")
-}
-
-/// A program with another allocator in it, and its libc.
-pub struct Grafted {
-    /// The new file.
-    pub bytes: Vec<u8>,
-    /// The program's libc.
-    pub libc: Libc,
 }
 
 /// Why a program gets no allocator.
@@ -38,6 +35,8 @@ pub enum Ungrafted {
     Program(GraftError),
     /// There is no such library.
     Library(anyhow::Error),
+    /// The new file is not what it should be.
+    Unproved(anyhow::Error),
 }
 
 impl From<GraftError> for Ungrafted {
@@ -46,24 +45,28 @@ impl From<GraftError> for Ungrafted {
     }
 }
 
-/// Puts the chosen allocator into a program.
+/// Puts the chosen allocator into a program, and reads the result back.
 pub fn graft(choice: &Choice, program: &[u8], workshop: &Workshop) -> Result<Grafted, Ungrafted> {
     check_allocator(choice.allocator).map_err(|failure| Ungrafted::Library(failure.into()))?;
     let stock = Stock::examine(program)?;
     let library = library(choice, &stock, workshop).map_err(Ungrafted::Library)?;
     let grafted = reheap_graft::graft(&stock, &library, CONTRACT)?;
-    Ok(Grafted {
-        bytes: grafted.bytes,
-        libc: libc_of(&stock),
-    })
+    prove(program, &grafted).map_err(Ungrafted::Unproved)?;
+    Ok(grafted)
 }
 
-fn libc_of(stock: &Stock<'_>) -> Libc {
-    if stock.has_glibc() {
-        Libc::Glibc
-    } else {
-        Libc::Musl
-    }
+/// Reads the new file back: the program's functions lead to the allocator, and the original can be had again.
+fn prove(original: &[u8], grafted: &Grafted) -> anyhow::Result<()> {
+    let found = Graft::read(&grafted.bytes)?.context("the new file has no note")?;
+    anyhow::ensure!(
+        found.entries == grafted.entries,
+        "the new file's note says something else"
+    );
+    anyhow::ensure!(
+        reheap_graft::undo(&grafted.bytes)? == original,
+        "the original would be lost"
+    );
+    Ok(())
 }
 
 /// Refuses allocators that only work where a libc or a compiler helps.

@@ -5,8 +5,8 @@ use reheap_allocators::cache::{sha256, write_dressed};
 use reheap_command::choice::{AllocatorArguments, AllocatorName, Choice};
 use reheap_command::output;
 use reheap_command::ui::{self, Failure};
-use reheap_graft::{Entry, Graft, GraftError, Grafted, Stock, UndoError};
-use reheap_workshop::grafting::{self, CONTRACT};
+use reheap_graft::{Entry, GraftError, Grafted, UndoError};
+use reheap_workshop::grafting::{self, Ungrafted};
 use reheap_workshop::workshop::{Network, Workshop};
 use serde_json::json;
 use std::ffi::OsString;
@@ -60,7 +60,6 @@ pub(crate) fn run(arguments: &GraftArguments) -> anyhow::Result<ExitCode> {
         return undo(arguments, &program, &file);
     }
     let choice = arguments.choice.check()?;
-    grafting::check_allocator(choice.allocator)?;
     if !arguments.force && gives_rights(&file)? {
         let text = format!(
             "{}: it gives its user other rights",
@@ -70,11 +69,13 @@ pub(crate) fn run(arguments: &GraftArguments) -> anyhow::Result<ExitCode> {
             .hint("--force does it all the same")
             .into());
     }
-    let stock = Stock::examine(&program).map_err(|error| refusal(&arguments.file, &error))?;
-    let library = grafting::library(&choice, &stock, &Workshop::new(Network::AsConfigured))?;
-    let grafted = reheap_graft::graft(&stock, &library, CONTRACT)
-        .map_err(|error| refusal(&arguments.file, &error))?;
-    prove(&program, &grafted).with_context(|| cannot(&arguments.file))?;
+    let workshop = Workshop::new(Network::AsConfigured);
+    let grafted = grafting::graft(&choice, &program, &workshop);
+    let grafted = grafted.map_err(|error| match error {
+        Ungrafted::Program(error) => refusal(&arguments.file, &error).into(),
+        Ungrafted::Library(error) => error,
+        Ungrafted::Unproved(error) => error.context(cannot(&arguments.file)),
+    })?;
     let output = (!arguments.check).then(|| arguments.output());
     if let Some(output) = &output {
         write(output, &grafted.bytes, &file)?;
@@ -147,20 +148,6 @@ fn dress(new: &File, like: &File) -> io::Result<()> {
     // It must not give the rights of somebody else.
     let kept = if has_its_owner { 0o7777 } else { 0o777 };
     new.set_permissions(Permissions::from_mode(metadata.mode() & kept))
-}
-
-/// Reads the new file back: the program's functions lead to the allocator, and the original can be had again.
-fn prove(original: &[u8], grafted: &Grafted) -> anyhow::Result<()> {
-    let found = Graft::read(&grafted.bytes)?.context("the new file has no note")?;
-    anyhow::ensure!(
-        found.entries == grafted.entries,
-        "the new file's note says something else"
-    );
-    anyhow::ensure!(
-        reheap_graft::undo(&grafted.bytes)? == original,
-        "the original would be lost"
-    );
-    Ok(())
 }
 
 fn refusal(file: &Path, error: &GraftError) -> Failure {
