@@ -70,11 +70,14 @@ impl<'a> Stock<'a> {
     /// # Errors
     /// When it is not shown that it would work with another allocator.
     pub fn examine(bytes: &'a [u8]) -> Result<Self, GraftError> {
+        let identity =
+            identify::identify(bytes).map_err(|error| GraftError::Damaged(error.to_string()))?;
+        if identity.architecture != "x86_64" {
+            return Err(GraftError::Processor);
+        }
         if Graft::read(bytes)?.is_some() {
             return Err(GraftError::Grafted);
         }
-        let identity =
-            identify::identify(bytes).map_err(|error| GraftError::Damaged(error.to_string()))?;
         refuse_other_allocators(&identity)?;
         let located = crate::locate(bytes)?;
         refuse_own_code(&identity)?;

@@ -117,7 +117,7 @@ fn rust_and_c_code_of_a_32_bit_program_get_the_allocator_and_its_tuning() {
     let refused = run(reheap("profile --").arg(&app)).ended_with(1);
     refused.said(&["it is a 32-bit program for i686, and the hooks are for"]);
     let refused = run(reheap("run -a mimalloc --").arg(&app)).ended_with(1);
-    refused.said(&["it is static"]);
+    refused.said(&["it is for another processor than x86-64"]);
 
     let line = format!("build --target {TRIPLE} -a stock");
     run(&mut project.cargo_reheap(&line)).ended_with(101);
