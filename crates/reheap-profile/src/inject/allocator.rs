@@ -7,8 +7,7 @@
 use super::memory::{Memory, write_code};
 use super::process;
 use super::room::room_near;
-use super::sys::Side;
-use super::sys::{self, Resume, Stop};
+use super::sys::{self, Resume, Side, Stop};
 use super::tracee::Tracee;
 use super::{
     Calls, InjectError, Obstacle, TRACED, check_code, check_privileges, page_bytes, registers,
@@ -40,7 +39,7 @@ pub struct Replacement<'a> {
 /// Puts the allocator into a process that waits in front of its first instruction, and lets it go on, untraced.
 ///
 /// # Errors
-/// When that is not possible. The process still waits then, as it was.
+/// When that is not possible. The process still waits then, and may have a part of it: end it.
 fn put_into(pid: Pid, replacement: &Replacement<'_>) -> Result<(), InjectError> {
     let located = replacement.stock.located();
     if located.processor != Processor::native() {
